@@ -1,0 +1,1 @@
+//! Pure computation of every metric from the rows of a run

@@ -1,0 +1,1 @@
+//! Result tables as Parquet, CSV and text

@@ -1,0 +1,29 @@
+//! The contract of a trace archive in Rust types: units, times, `run.json`, Parquet tables, and the
+//! fixed vocabulary of reasons and flags.
+//!
+//! This crate does no input or output. It is shared by whatever writes archives and by whatever
+//! reads them; the machine-readable files under `schemas/` are generated from it.
+
+mod flag;
+mod reason;
+mod rows;
+mod run;
+mod table;
+pub mod tables;
+mod time;
+mod unit;
+
+pub use flag::{Flag, FlagSet};
+pub use reason::Reason;
+pub use rows::{
+    AccuracyRow, DevicePower, Gaps, GraphMode, RequestStage, RequestStatus, Requests, Run, Series,
+    Steps,
+};
+pub use run::{
+    Claim, EnergyMethod, EnergyMethods, Engine, FileEntry, Hardware, Interpolation, Model,
+    MoeGeometry, PowerSource, Provenance, Reading, RunKind, RunManifest, SCHEMA_VERSION, Scope,
+    Split, Stages, Workload, run_json_schema,
+};
+pub use table::{Column, ColumnType, Presence, Table};
+pub use time::{Interval, NANOS_PER_SECOND, TimestampError, TimestampNs};
+pub use unit::Unit;

@@ -1,0 +1,126 @@
+//! The fixed list of reasons for a value that cannot be had.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[doc = $meaning:literal])+ $variant:ident = $code:literal,)+) => {
+        /// Why a value is null. The code is what stands in result tables.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason { $($(#[doc = $meaning])+ $variant,)+ }
+
+        impl Reason {
+            /// Every reason, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The code in result tables.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            /// What the reason means, for a reader of the tables.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),+).trim_ascii_start(),)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The run could not be read; its error says why.
+    InvalidRun = "invalid-run",
+    /// The value does not exist for a run of this kind.
+    NotApplicable = "not-applicable",
+    /// The run has only published totals, no raw rows.
+    SummaryOnly = "summary-only",
+    /// The run has no source that measures accelerators.
+    NoGpuPower = "no-gpu-power",
+    /// The run has no source that measures the node.
+    NoNodePower = "no-node-power",
+    /// No device has an energy counter, or not every device has one.
+    NoCounter = "no-counter",
+    /// No device has power samples, or not every device has them.
+    NoPowerSamples = "no-power-samples",
+    /// The samples end too far inside the window.
+    NotCovered = "not-covered",
+    /// A stamp that bounds the window is missing.
+    NoStamp = "no-stamp",
+    /// The window has no length, or ends before it starts.
+    EmptyWindow = "empty-window",
+    /// The run has no request log.
+    NoRequests = "no-requests",
+    /// No formal request succeeded.
+    NoSuccessfulRequests = "no-successful-requests",
+    /// No request can give a value (for instance none has two output tokens).
+    NoValues = "no-values",
+    /// Successful requests have no clock times.
+    NoRequestTimes = "no-request-times",
+    /// A successful request has no end time.
+    MissingEnd = "missing-end",
+    /// The successful requests have zero output tokens together.
+    NoOutputTokens = "no-output-tokens",
+    /// Fewer successful requests than the steady-state rule needs.
+    TooFewRequests = "too-few-requests",
+    /// No window satisfies the steady-state rule.
+    SteadyNotReached = "steady-not-reached",
+    /// Power did not return to the idle baseline and stay there before monitoring ended.
+    ReleaseNotClosed = "release-not-closed",
+    /// The idle baseline is missing, so the end of release cannot be told.
+    NoBaseline = "no-baseline",
+    /// One value alone has no spread.
+    SingleValue = "single-value",
+    /// The workload names no service-level objective.
+    NoSlo = "no-slo",
+    /// The run has no decode steps.
+    NoSteps = "no-steps",
+    /// The step log does not say how many tokens of history were read.
+    NoHistory = "no-history",
+    /// `run.json` lacks the model geometry that the value needs.
+    NoGeometry = "no-geometry",
+    /// The model is a mixture of experts: weights per token are not M_w / B_eff there.
+    MixtureOfExperts = "mixture-of-experts",
+    /// Decode steps also prefilled tokens.
+    MixedPrefill = "mixed-prefill",
+    /// Steps of one replica overlap in time.
+    OverlappingSteps = "overlapping-steps",
+    /// Output tokens of the step log and of the request log differ.
+    TokenMismatch = "token-mismatch",
+    /// Fewer runs than coefficients, or just as many.
+    TooFewRuns = "too-few-runs",
+    /// All fit runs lie in one cell.
+    OneCell = "one-cell",
+    /// A coordinate has the same value in every run.
+    ConstantCoordinate = "constant-coordinate",
+    /// The columns of the design are linearly dependent.
+    RankDeficient = "rank-deficient",
+    /// No more clusters than coefficients.
+    TooFewClusters = "too-few-clusters",
+    /// A cell stands on both sides of the validation.
+    CellOnBothSides = "cell-on-both-sides",
+    /// The setting has no held-out runs.
+    NoHeldoutRuns = "no-heldout-runs",
+    /// The run is not marked for the fit or for the validation.
+    NoSplit = "no-split",
+    /// Fewer than three models.
+    TooFewModels = "too-few-models",
+    /// An iterative solver did not converge.
+    NotConverged = "not-converged",
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique() {
+        let codes: std::collections::BTreeSet<_> = Reason::ALL.iter().map(|r| r.code()).collect();
+        assert_eq!(codes.len(), Reason::ALL.len());
+    }
+}

@@ -1,0 +1,1 @@
+//! Synthetic archives with known truth

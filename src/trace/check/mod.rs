@@ -1,0 +1,1 @@
+//! Rules that an archive must keep.
