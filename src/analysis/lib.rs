@@ -1,1 +1,13 @@
-//! Pure computation of every metric from the rows of a run
+//! Pure computation of every metric from the rows of a run.
+//!
+//! Nothing here reads files, the environment or the clock (a lint sees to it): a result is a function
+//! of the rows and the options.
+
+pub mod metrics;
+mod options;
+mod outcome;
+pub mod series;
+pub mod stats;
+
+pub use options::{Options, ServiceLevel, SteadyRule, SteadyWindows};
+pub use outcome::{Boundary, Evidence, Metric, Outcome, Value, ValueKind};

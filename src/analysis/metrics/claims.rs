@@ -1,0 +1,41 @@
+//! Published values beside the recomputed ones.
+
+use wattrace_schema::{Claim, Reason};
+
+use super::MetricRow;
+
+/// One claim of a run and what was recomputed for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimComparison {
+    /// The claim as it came.
+    pub claim: Claim,
+    /// The recomputed value, or why there is none.
+    pub recomputed: Result<f64, Reason>,
+}
+
+impl ClaimComparison {
+    /// Recomputed minus claimed.
+    #[must_use]
+    pub fn difference(&self) -> Option<f64> {
+        self.recomputed.ok().map(|recomputed| recomputed - self.claim.value)
+    }
+
+    /// (recomputed − claimed) / claimed; `None` for a claim of zero.
+    #[must_use]
+    pub fn relative_difference(&self) -> Option<f64> {
+        let relative = self.difference()? / self.claim.value;
+        relative.is_finite().then_some(relative)
+    }
+}
+
+pub(super) fn compare(claims: &[Claim], row: &MetricRow) -> Vec<ClaimComparison> {
+    claims
+        .iter()
+        .map(|claim| ClaimComparison {
+            claim: claim.clone(),
+            recomputed: row
+                .get(&claim.metric)
+                .map_or(Err(Reason::NotApplicable), crate::outcome::Outcome::as_f64),
+        })
+        .collect()
+}

@@ -1,0 +1,11 @@
+//! Energy over windows from power samples and from cumulative counters (metrics definition, section 1).
+
+mod counter;
+mod devices;
+mod energy;
+mod integral;
+
+pub use devices::{DeviceSet, accelerators, node};
+pub use energy::{StageEnergy, WindowEnergy, stage_energy, window_energy};
+pub(crate) use integral::value_between;
+pub use integral::{EnergyCurve, max_gap_ns};

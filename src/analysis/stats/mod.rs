@@ -1,0 +1,2 @@
+//! Statistics.
+pub mod sample;
