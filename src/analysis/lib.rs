@@ -8,6 +8,8 @@ mod options;
 mod outcome;
 pub mod series;
 pub mod stats;
+#[cfg(test)]
+mod test_run;
 
 pub use options::{Options, ServiceLevel, SteadyRule, SteadyWindows};
 pub use outcome::{Boundary, Evidence, Metric, Outcome, Value, ValueKind};

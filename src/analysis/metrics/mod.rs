@@ -199,17 +199,4 @@ fn analyze_serving(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_definitions_are_sentences() {
-        let metrics = catalogue();
-        let names: std::collections::BTreeSet<_> = metrics.iter().map(|m| m.name).collect();
-        assert_eq!(names.len(), metrics.len());
-        for metric in &metrics {
-            assert!(metric.definition.ends_with('.'), "{}", metric.name);
-            assert!(!metric.source.is_empty(), "{}", metric.name);
-        }
-    }
-}
+mod tests;

@@ -91,8 +91,10 @@ pub(super) fn is_stale(
     false
 }
 
+/// Whether power is above zero anywhere in `window`: at a sample in it, or at one of its neighbours.
 fn has_power_in(power_w: &Series, window: Interval) -> bool {
-    let first = power_w.t_ns.partition_point(|t| *t < window.start_ns);
-    let past = power_w.t_ns.partition_point(|t| *t <= window.end_ns);
+    let first = power_w.t_ns.partition_point(|t| *t < window.start_ns).saturating_sub(1);
+    let past = power_w.t_ns.partition_point(|t| *t <= window.end_ns) + 1;
+    let past = past.min(power_w.len());
     power_w.value.get(first..past).is_some_and(|values| values.iter().any(|value| *value > 0.0))
 }

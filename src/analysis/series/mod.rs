@@ -9,3 +9,6 @@ pub use devices::{DeviceSet, accelerators, node};
 pub use energy::{StageEnergy, WindowEnergy, stage_energy, window_energy};
 pub(crate) use integral::value_between;
 pub use integral::{EnergyCurve, max_gap_ns};
+
+#[cfg(test)]
+mod tests;
