@@ -1,0 +1,58 @@
+# `make demo` and `make test` are all that a newcomer needs; the rest is for whoever works on the code.
+
+CARGO ?= cargo
+PYTHON ?= python3
+DEMO_RESULTS ?= target/demo-results
+VENV ?= .venv
+
+.PHONY: demo test check schemas golden bench toolchain python help
+
+help:
+	@echo "make demo     build, analyse sample-data, print the result and where it lies"
+	@echo "make test     every test"
+	@echo "make check    formatting, lints and documentation, all warnings denied"
+	@echo "make schemas  write schemas/ anew from the declarations in the code"
+	@echo "make golden   accept the text that the tests printed as the expected one"
+	@echo "make bench    speed, measured on this machine"
+
+# Says what to install when the machine has no Rust, instead of failing somewhere in the middle.
+toolchain:
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+	  echo "Rust is missing. Install Rust 1.89 or newer (rustup, or your distribution's rustc and cargo)"; \
+	  echo "and a C compiler (Debian: apt-get install build-essential), then run make again."; exit 1; }
+	@command -v cc >/dev/null 2>&1 || { \
+	  echo "A C compiler is missing (zstd is built from C). Debian: apt-get install build-essential"; exit 1; }
+
+demo: toolchain
+	$(CARGO) build --quiet --package wattrace
+	$(CARGO) run --quiet --package wattrace -- check --quiet sample-data/archive || test $$? -eq 1
+	$(CARGO) run --quiet --package wattrace -- analyze sample-data/archive --out $(DEMO_RESULTS) || test $$? -eq 1
+	@echo
+	@echo "Result tables (Parquet and CSV) lie in $(DEMO_RESULTS)/; results.json says how they were made."
+
+# The peer is a second implementation of the definitions in pandas; the tests compare the two.
+python: $(VENV)/.ready
+
+$(VENV)/.ready: tests/peer/requirements.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "Python 3.10 or newer is missing. Debian: apt-get install python3 python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/peer/requirements.txt
+	touch $@
+
+test: toolchain python
+	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
+
+check: toolchain
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --workspace --no-deps --document-private-items
+
+schemas: toolchain
+	UPDATE_SCHEMAS=1 $(CARGO) test --package wattrace --test schemas
+
+golden: toolchain
+	INSTA_UPDATE=always INSTA_FORCE_PASS=1 $(CARGO) test --workspace
+
+bench: toolchain python
+	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --workspace

@@ -1,0 +1,93 @@
+//! Standard output carries data; standard error carries progress, warnings and errors.
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::{Colour, Shared};
+
+/// How a command talks.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    quiet: bool,
+    verbose: bool,
+    /// Machine-readable output was asked for.
+    pub(crate) json: bool,
+    /// Text on standard output may be coloured.
+    pub(crate) colour: bool,
+    /// Columns of the terminal, or a readable width when there is none.
+    pub(crate) width: u16,
+}
+
+/// Width of text that does not go to a terminal.
+const DEFAULT_WIDTH: u16 = 120;
+
+impl Output {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let colour = match shared.color {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none(),
+        };
+        let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        Self {
+            quiet: shared.quiet,
+            verbose: shared.verbose,
+            json: shared.json,
+            colour,
+            width: width.unwrap_or(DEFAULT_WIDTH),
+        }
+    }
+
+    /// Writes data. A reader that has gone away has seen what it wanted.
+    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let result = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Says something that the user should know.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet {
+            to_stderr(&format!("warning: {text}"));
+        }
+    }
+
+    /// Says what was done, for those who asked.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose {
+            to_stderr(text);
+        }
+    }
+
+    /// A progress bar over `length` steps, drawn on a terminal only.
+    pub(crate) fn progress(&self, length: usize, what: &str) -> ProgressBar {
+        if self.quiet || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {eta}")
+            .expect("the template is a constant that a test draws");
+        ProgressBar::with_draw_target(Some(length as u64), ProgressDrawTarget::stderr())
+            .with_style(style)
+            .with_prefix(what.to_owned())
+    }
+}
+
+/// Writes a line to standard error; when even that fails there is nobody left to tell.
+pub(crate) fn to_stderr(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_template_is_valid() {
+        assert!(ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {eta}").is_ok());
+    }
+}
