@@ -55,6 +55,20 @@ pub enum RequestStage {
     Formal,
 }
 
+impl RequestStage {
+    /// Every stage.
+    pub const ALL: &'static [Self] = &[Self::Warmup, Self::Formal];
+
+    /// The name in `requests.parquet`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warmup => "warmup",
+            Self::Formal => "formal",
+        }
+    }
+}
+
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the outcome that it names")]
@@ -63,6 +77,22 @@ pub enum RequestStatus {
     Error,
     Timeout,
     Cancelled,
+}
+
+impl RequestStatus {
+    /// Every outcome.
+    pub const ALL: &'static [Self] = &[Self::Ok, Self::Error, Self::Timeout, Self::Cancelled];
+
+    /// The name in `requests.parquet`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// Gaps between successive output tokens or chunks of every request, in one flat column.
@@ -143,6 +173,20 @@ pub enum GraphMode {
     Graph,
     /// Launched operation by operation.
     Eager,
+}
+
+impl GraphMode {
+    /// Every mode.
+    pub const ALL: &'static [Self] = &[Self::Graph, Self::Eager];
+
+    /// The name in `steps.parquet`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Graph => "graph",
+            Self::Eager => "eager",
+        }
+    }
 }
 
 /// Decode iterations as columns of equal length, in the order of replica, end, number.

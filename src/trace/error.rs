@@ -1,6 +1,6 @@
 //! What can go wrong between an archive and its rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a file or a run could not be read or written. Each message says what failed, where, the value
 /// found and what would be right; the cause follows as the source.
@@ -15,9 +15,18 @@ pub enum TraceError {
         #[source]
         source: std::io::Error,
     },
+    /// A folder holds no run.
+    #[error("\"{}\" holds no run; expected a folder with a run.json in it or below it", path.display())]
+    NoRuns { path: PathBuf },
+    /// A symbolic link leads out of the archive.
+    #[error("\"{}\" leads out of the archive to \"{}\"; expected a file inside the archive", path.display(), target.display())]
+    Outside { path: PathBuf, target: PathBuf },
     /// `run.json` is not valid.
     #[error("\"{}\" is not a valid run.json: {message}", path.display())]
     Manifest { path: PathBuf, message: String },
+    /// `run.json` lists a file that is not there.
+    #[error("\"{}\" is missing, but run.json lists it with {rows} rows", path.display())]
+    MissingFile { path: PathBuf, rows: u64 },
     /// A Parquet file is not valid.
     #[error("\"{}\" is not a readable Parquet file: {message}", path.display())]
     Parquet { path: PathBuf, message: String },
@@ -36,7 +45,40 @@ pub enum TraceError {
     /// A raw log of another tool is not as its format says.
     #[error("\"{}\"{}: {message}", path.display(), line.map(|line| format!(" line {line}")).unwrap_or_default())]
     Format { path: PathBuf, line: Option<u64>, message: String },
+    /// A run cannot be named like this.
+    #[error(
+        "run id \"{}\" {problem}; expected the name of one folder, such as \"qwen-7b_rate-4_1\"",
+        run_id.escape_debug()
+    )]
+    RunId { run_id: String, problem: &'static str },
+    /// A run is written once and never changed.
+    #[error("\"{}\" exists already; a run is never overwritten, so choose another run id", path.display())]
+    RunExists { path: PathBuf },
+    /// Another writer is at work, or one was cut off.
+    #[error(
+        "\"{}\" exists already: another program is writing this run, or was cut off; \
+         remove the folder if none is running",
+        path.display()
+    )]
+    PartialExists { path: PathBuf },
+    /// A file beside the tables has an unusable name.
+    #[error("cannot write a file named \"{}\" into a run: {problem}", name.escape_debug())]
+    FileName { name: String, problem: &'static str },
+    /// Rows and `run.json` contradict each other when a run is written.
+    #[error("cannot write run \"{run_id}\": {message}")]
+    Unwritable { run_id: String, message: String },
     /// Anything else that names its place and remedy itself.
     #[error("{0}")]
     Other(String),
+}
+
+impl TraceError {
+    /// Turns an input or output error into one that names what was done to which file.
+    pub(crate) fn io(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
 }

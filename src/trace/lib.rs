@@ -1,14 +1,15 @@
 //! Reads, imports, writes and checks archives of runs; the only crate that touches their files.
 
-
 mod archive;
+mod digest;
 mod error;
 mod finding;
 pub mod format;
+mod manifest;
 mod reader;
 mod writer;
 
-pub use archive::{RunLocation, find_runs};
+pub use archive::{ArchiveListing, RunLocation, archive_digest, find_runs, list_archive};
 pub use error::TraceError;
 pub use finding::{Finding, Severity};
 pub use reader::{LoadedRun, ReadOptions, read_manifest, read_run};

@@ -1,10 +1,17 @@
 //! Writes runs: rows in, Parquet files and `run.json` out.
 
-use std::path::{Path, PathBuf};
+mod table;
 
-use wattrace_schema::{GraphMode, RequestStage, RequestStatus, RunManifest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use wattrace_schema::tables::{ACCURACY, ENGINE, POWER, REQUESTS, STEPS};
+use wattrace_schema::{GraphMode, RequestStage, RequestStatus, RunManifest, SCHEMA_VERSION};
 
 use crate::TraceError;
+use crate::manifest::{RUN_JSON, validate_manifest};
+use table::{Cell, TableWriter};
 
 /// One row of `power.parquet`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -83,10 +90,35 @@ pub struct AccuracyWriteRow {
 }
 
 /// Writes one run. Rows are buffered to row groups and written as they come, so that memory does not
-/// grow with the run; nothing appears under the run's name until [`RunWriter::finish`].
+/// grow with the run; nothing appears under the run's name until [`RunWriter::finish`]. Until then the
+/// files lie in a folder `.RUN_ID.partial` beside it, which is removed when the writer is dropped.
+///
+/// Equal rows give equal bytes: no file holds a date. Optional columns that never had a value are left
+/// out, and so are tables without a row.
 #[derive(Debug)]
 pub struct RunWriter {
-    _folder: PathBuf,
+    run_id: String,
+    folder: PathBuf,
+    partial: PartialFolder,
+    power: TableWriter,
+    requests: TableWriter,
+    steps: TableWriter,
+    engine: TableWriter,
+    accuracy: TableWriter,
+    /// Sources that power rows named; each must be in run.json.
+    sources: BTreeSet<String>,
+}
+
+/// A folder that is removed with whatever is in it, unless it was given its final name.
+#[derive(Debug)]
+struct PartialFolder(PathBuf);
+
+impl Drop for PartialFolder {
+    fn drop(&mut self) {
+        // After `finish` the folder has another name and there is nothing to remove; a failure to
+        // remove leaves a folder that `check` reports as unfinished.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl RunWriter {
@@ -94,63 +126,244 @@ impl RunWriter {
     ///
     /// # Errors
     /// When the run exists already or the folder cannot be made.
-    pub fn create(_archive: &Path, _run_id: &str) -> Result<Self, TraceError> {
-        Err(TraceError::Other("not built yet".into()))
+    pub fn create(archive: &Path, run_id: &str) -> Result<Self, TraceError> {
+        check_run_id(run_id)?;
+        let folder = archive.join(run_id);
+        if fs::symlink_metadata(&folder).is_ok() {
+            return Err(TraceError::RunExists { path: folder });
+        }
+        fs::create_dir_all(archive).map_err(TraceError::io("create folder", archive))?;
+        let partial = archive.join(format!(".{run_id}{PARTIAL_SUFFIX}"));
+        fs::create_dir(&partial).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                TraceError::PartialExists { path: partial.clone() }
+            }
+            _ => TraceError::io("create folder", &partial)(source),
+        })?;
+        let table = |table| TableWriter::new(table, &partial);
+        Ok(Self {
+            run_id: run_id.to_owned(),
+            folder,
+            power: table(&POWER),
+            requests: table(&REQUESTS),
+            steps: table(&STEPS),
+            engine: table(&ENGINE),
+            accuracy: table(&ACCURACY),
+            partial: PartialFolder(partial),
+            sources: BTreeSet::new(),
+        })
     }
 
     /// Appends a row to `power.parquet`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn power(&mut self, _row: PowerRow) -> Result<(), TraceError> {
-        Ok(())
+    #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
+    pub fn power(&mut self, row: PowerRow) -> Result<(), TraceError> {
+        if !self.sources.contains(&row.source) {
+            self.sources.insert(row.source.clone());
+        }
+        self.power.append(&[
+            Cell::Time(Some(row.t_ns)),
+            Cell::Text(Some(&row.source)),
+            Cell::Text(Some(&row.device)),
+            Cell::F64(row.power_w),
+            Cell::F64(row.energy_j),
+            Cell::F32(row.temperature_c),
+            Cell::U32(row.sm_clock_mhz),
+            Cell::U32(row.mem_clock_mhz),
+            Cell::U64(row.memory_used_bytes),
+            Cell::F32(row.utilization_percent),
+            Cell::U64(row.throttle_reasons),
+            Cell::U64(row.read_ns),
+        ])
     }
 
     /// Appends a row to `requests.parquet`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn request(&mut self, _row: RequestRow) -> Result<(), TraceError> {
-        Ok(())
+    #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
+    pub fn request(&mut self, row: RequestRow) -> Result<(), TraceError> {
+        self.requests.append(&[
+            Cell::Text(Some(&row.request_id)),
+            Cell::Text(Some(row.stage.name())),
+            Cell::Time(row.t_send_ns),
+            Cell::Time(row.t_first_token_ns),
+            Cell::Time(row.t_end_ns),
+            Cell::Text(Some(row.status.name())),
+            Cell::Text(row.error.as_deref()),
+            Cell::U32(row.input_tokens),
+            Cell::U32(row.output_tokens),
+            Cell::U32(row.reasoning_tokens),
+            Cell::ListU64(row.itl_ns.as_deref()),
+            Cell::ListU32(row.itl_tokens.as_deref()),
+            Cell::U64(row.ttft_ns),
+            Cell::U64(row.e2e_ns),
+        ])
     }
 
     /// Appends a row to `steps.parquet`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn step(&mut self, _row: StepRow) -> Result<(), TraceError> {
-        Ok(())
+    #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
+    pub fn step(&mut self, row: StepRow) -> Result<(), TraceError> {
+        self.steps.append(&[
+            Cell::U64(Some(row.step)),
+            Cell::U16(row.replica),
+            Cell::Time(row.t_start_ns),
+            Cell::Time(Some(row.t_end_ns)),
+            Cell::U32(Some(row.active_sequences)),
+            Cell::U32(Some(row.new_tokens)),
+            Cell::U64(row.history_tokens),
+            Cell::U32(row.max_sequence_tokens),
+            Cell::U32(Some(row.prefill_tokens)),
+            // One iteration a row is the default, which an absent column says as well.
+            Cell::U32((row.iterations != 1).then_some(row.iterations)),
+            Cell::F32(row.active_experts),
+            Cell::Text(row.graph_mode.map(GraphMode::name)),
+        ])
     }
 
     /// Appends a row to `engine.parquet`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn engine(&mut self, _row: EngineRow) -> Result<(), TraceError> {
-        Ok(())
+    #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
+    pub fn engine(&mut self, row: EngineRow) -> Result<(), TraceError> {
+        self.engine.append(&[
+            Cell::Time(Some(row.t_ns)),
+            Cell::Text(Some(&row.name)),
+            Cell::Text(row.labels.as_deref()),
+            Cell::F64(row.value),
+        ])
     }
 
     /// Appends a row to `accuracy.parquet`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn accuracy(&mut self, _row: AccuracyWriteRow) -> Result<(), TraceError> {
-        Ok(())
+    #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
+    pub fn accuracy(&mut self, row: AccuracyWriteRow) -> Result<(), TraceError> {
+        self.accuracy.append(&[
+            Cell::Text(Some(&row.suite)),
+            Cell::Text(Some(&row.item)),
+            Cell::U32(Some(row.seed)),
+            Cell::F64(row.score),
+        ])
     }
 
     /// Writes any other file (`truth.json`, `spec.yaml`, `logs/server.log`) beside the tables.
     ///
     /// # Errors
-    /// When the name leads out of the run's folder or the file cannot be written.
-    pub fn extra_file(&mut self, _name: &str, _bytes: &[u8]) -> Result<(), TraceError> {
-        Ok(())
+    /// When the name leads out of the run's folder, is one of the run's own or was written already, or
+    /// when the file cannot be written.
+    pub fn extra_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), TraceError> {
+        if let Some(problem) = file_name_problem(name) {
+            return Err(TraceError::FileName { name: name.to_owned(), problem });
+        }
+        let path = self.partial.0.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(TraceError::io("create folder", parent))?;
+        }
+        let mut file = fs::File::create_new(&path).map_err(TraceError::io("create", &path))?;
+        std::io::Write::write_all(&mut file, bytes).map_err(TraceError::io("write", &path))
     }
 
     /// Closes the tables, fills `manifest.files`, writes `run.json` last and gives the folder its name.
     ///
     /// # Errors
-    /// When a file cannot be written.
-    pub fn finish(self, _manifest: RunManifest) -> Result<PathBuf, TraceError> {
-        Err(TraceError::Other("not built yet".into()))
+    /// When the manifest is not one that can be read back (a power source that rows name is missing, an
+    /// id is repeated), when the run exists by now, or when a file cannot be written.
+    pub fn finish(self, mut manifest: RunManifest) -> Result<PathBuf, TraceError> {
+        self.check_manifest(&manifest)?;
+        manifest.files = BTreeMap::new();
+        for table in [self.power, self.requests, self.steps, self.engine, self.accuracy] {
+            let name = table.file_name();
+            if let Some(entry) = table.finish()? {
+                manifest.files.insert(name.to_owned(), entry);
+            }
+        }
+        let path = self.partial.0.join(RUN_JSON);
+        let mut json = serde_json::to_string_pretty(&manifest).map_err(|error| {
+            TraceError::Manifest { path: path.clone(), message: error.to_string() }
+        })?;
+        json.push('\n');
+        fs::write(&path, json).map_err(TraceError::io("write", &path))?;
+        // A rename replaces an empty folder without a word, so look once more.
+        if fs::symlink_metadata(&self.folder).is_ok() {
+            return Err(TraceError::RunExists { path: self.folder });
+        }
+        fs::rename(&self.partial.0, &self.folder)
+            .map_err(TraceError::io("rename to its final name", &self.partial.0))?;
+        Ok(self.folder)
+    }
+
+    fn check_manifest(&self, manifest: &RunManifest) -> Result<(), TraceError> {
+        let unwritable =
+            |message: String| TraceError::Unwritable { run_id: self.run_id.clone(), message };
+        if manifest.run_id != self.run_id {
+            return Err(unwritable(format!(
+                "its manifest has run_id \"{}\"; expected the same id",
+                manifest.run_id.escape_debug()
+            )));
+        }
+        if manifest.schema_version != SCHEMA_VERSION {
+            return Err(unwritable(format!(
+                "key \"schema_version\" is {}; expected {SCHEMA_VERSION}",
+                manifest.schema_version
+            )));
+        }
+        validate_manifest(manifest).map_err(unwritable)?;
+        for source in &self.sources {
+            if !manifest.power_sources.iter().any(|declared| declared.id == *source) {
+                return Err(unwritable(format!(
+                    "power rows name source \"{}\", which power_sources does not list",
+                    source.escape_debug()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Suffix of the folder of a run that is being written.
+pub(crate) const PARTIAL_SUFFIX: &str = ".partial";
+
+/// File systems allow 255 bytes; the partial folder's name takes nine more than the id.
+const MAX_RUN_ID_BYTES: usize = 240;
+
+fn check_run_id(run_id: &str) -> Result<(), TraceError> {
+    let problem = if run_id.trim().is_empty() {
+        "is empty"
+    } else if run_id.contains(['/', '\\']) {
+        "holds a path separator"
+    } else if run_id.starts_with('.') {
+        "starts with a dot"
+    } else if run_id.chars().any(char::is_control) {
+        "holds a control character"
+    } else if run_id.len() > MAX_RUN_ID_BYTES {
+        "is longer than 240 bytes"
+    } else {
+        return Ok(());
+    };
+    Err(TraceError::RunId { run_id: run_id.to_owned(), problem })
+}
+
+fn file_name_problem(name: &str) -> Option<&'static str> {
+    let path = Path::new(name);
+    if name.is_empty() {
+        Some("the name is empty")
+    } else if name.contains('\\') || name.chars().any(char::is_control) {
+        Some("the name holds a backslash or a control character")
+    } else if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        Some("the name leads out of the run's folder")
+    } else if path.file_name().is_some_and(|file| file == RUN_JSON) {
+        Some("run.json is written by finish")
+    } else if path.extension().is_some_and(|extension| extension == "parquet") {
+        Some("Parquet tables are written row by row")
+    } else {
+        None
     }
 }
