@@ -1,9 +1,11 @@
 //! Finds the runs of an archive, and what looks like one but is not.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use wattrace_schema::tables::TABLES;
 
 use crate::TraceError;
 use crate::digest::{hex, sha256_hex};
@@ -43,8 +45,7 @@ impl RunLocation {
 pub struct ArchiveListing {
     /// Folders that hold a `run.json`. Reading one may still fail.
     pub runs: Vec<RunLocation>,
-    /// Folders that were never finished: Parquet files without a `run.json`, or a name that ends in
-    /// `.partial`.
+    /// Folders that were never finished: tables without a `run.json`, or a name that ends in `.partial`.
     pub unfinished: Vec<RunLocation>,
     /// Symbolic links to folders outside the archive, which are not followed.
     pub outside: Vec<RunLocation>,
@@ -117,9 +118,9 @@ pub fn archive_digest(runs: &[RunLocation]) -> String {
 #[derive(Debug, Default)]
 struct Entries {
     has_run_json: bool,
-    has_parquet: bool,
-    folders: Vec<String>,
-    links: Vec<String>,
+    has_table: bool,
+    folders: Vec<OsString>,
+    links: Vec<OsString>,
 }
 
 impl Entries {
@@ -127,7 +128,7 @@ impl Entries {
         let mut entries = Self::default();
         for entry in fs::read_dir(&location.folder)? {
             let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
+            let name = entry.file_name();
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 entries.folders.push(name);
@@ -135,8 +136,8 @@ impl Entries {
                 entries.has_run_json = true;
             } else if kind.is_symlink() && entry.path().is_dir() {
                 entries.links.push(name);
-            } else if name.ends_with(".parquet") {
-                entries.has_parquet = true;
+            } else if TABLES.iter().any(|table| name == table.file) {
+                entries.has_table = true;
             }
         }
         Ok(entries)
@@ -163,17 +164,18 @@ impl ArchiveListing {
         pending.extend(entries.folders.iter().map(|name| location.below(name)));
         if entries.has_run_json {
             self.runs.push(location);
-        } else if entries.has_parquet {
+        } else if entries.has_table {
             self.unfinished.push(location);
         }
     }
 }
 
 impl RunLocation {
-    fn below(&self, name: &str) -> Self {
+    fn below(&self, name: &OsStr) -> Self {
+        let shown = name.to_string_lossy();
         let relative = match self.relative.as_str() {
-            "." => name.to_owned(),
-            parent => format!("{parent}/{name}"),
+            "." => shown.into_owned(),
+            parent => format!("{parent}/{shown}"),
         };
         Self { relative, folder: self.folder.join(name), root: self.root.clone() }
     }

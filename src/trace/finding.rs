@@ -30,3 +30,10 @@ pub struct Finding {
     /// What was found and what would be right.
     pub message: String,
 }
+
+/// A power or counter value below zero.
+pub(crate) const NEGATIVE_POWER: &str = "power-negative";
+/// A power or counter value that is NaN or infinite.
+pub(crate) const NOT_FINITE_POWER: &str = "power-not-finite";
+/// A Parquet file that run.json does not list.
+pub(crate) const FILE_NOT_HASHED: &str = "file-not-hashed";
