@@ -9,17 +9,17 @@ use arrow_array::types::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
-use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::file::TableFile;
 use crate::TraceError;
 
 /// Some rows of a file, decoded.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Batch<'a> {
-    pub(super) file: &'a TableFile,
-    pub(super) columns: &'a RecordBatch,
+#[derive(Debug)]
+pub(crate) struct Batch<'f> {
+    pub(super) file: &'f TableFile,
+    pub(super) columns: RecordBatch,
     /// Row of the file at which the batch begins.
     pub(super) first_row: u64,
 }
@@ -41,10 +41,10 @@ pub(crate) struct Labels<'a> {
 
 /// Lists of one column, flat: row `i` owns `items[offsets[i]..offsets[i + 1]]`, nothing if null.
 #[derive(Debug)]
-pub(crate) struct Lists<'a, T: Clone> {
-    pub(crate) offsets: &'a [i32],
-    pub(crate) nulls: Option<&'a NullBuffer>,
-    pub(crate) items: Cow<'a, [T]>,
+pub(crate) struct Lists<T> {
+    pub(crate) offsets: OffsetBuffer<i32>,
+    pub(crate) nulls: Option<NullBuffer>,
+    pub(crate) items: Vec<T>,
 }
 
 impl<T: Copy> Values<'_, T> {
@@ -86,7 +86,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-impl<'a> Batch<'a> {
+impl Batch<'_> {
     /// Rows in the batch.
     pub(crate) fn rows(&self) -> usize {
         self.columns.num_rows()
@@ -127,7 +127,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn numbers<T: Number>(
         &self,
         column: &'static str,
-    ) -> Result<Option<Values<'a, T>>, TraceError> {
+    ) -> Result<Option<Values<'_, T>>, TraceError> {
         let Some(array) = self.array(column) else { return Ok(None) };
         let values = converted::<T>(array)
             .map_err(|(row, found)| self.value_error(column, row, found, T::EXPECTED))?;
@@ -138,7 +138,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn required_numbers<T: Number>(
         &self,
         column: &'static str,
-    ) -> Result<Cow<'a, [T]>, TraceError> {
+    ) -> Result<Cow<'_, [T]>, TraceError> {
         let values = self.numbers(column)?;
         self.required(column, values.as_ref().map(|v| v.nulls))?;
         Ok(values.map(|v| v.values).unwrap_or_default())
@@ -148,9 +148,9 @@ impl<'a> Batch<'a> {
     pub(crate) fn times(
         &self,
         column: &'static str,
-    ) -> Result<Option<Values<'a, i64>>, TraceError> {
+    ) -> Result<Option<Values<'_, i64>>, TraceError> {
         let Some(array) = self.array(column) else { return Ok(None) };
-        let (ticks, unit, nanos): (&'a [i64], _, i64) = match array.data_type() {
+        let (ticks, unit, nanos): (&[i64], _, i64) = match array.data_type() {
             DataType::Timestamp(TimeUnit::Microsecond, _) => {
                 (array.as_primitive::<TimestampMicrosecondType>().values(), "us", 1_000)
             }
@@ -184,14 +184,14 @@ impl<'a> Batch<'a> {
     pub(crate) fn required_times(
         &self,
         column: &'static str,
-    ) -> Result<Cow<'a, [i64]>, TraceError> {
+    ) -> Result<Cow<'_, [i64]>, TraceError> {
         let values = self.times(column)?;
         self.required(column, values.as_ref().map(|v| v.nulls))?;
         Ok(values.map(|v| v.values).unwrap_or_default())
     }
 
     /// A column of repeating texts.
-    pub(crate) fn labels(&self, column: &'static str) -> Option<Labels<'a>> {
+    pub(crate) fn labels(&self, column: &'static str) -> Option<Labels<'_>> {
         let dictionary = self.array(column)?.as_dictionary::<arrow_array::types::Int32Type>();
         Some(Labels {
             keys: dictionary.keys().values(),
@@ -204,14 +204,14 @@ impl<'a> Batch<'a> {
     pub(crate) fn required_labels(
         &self,
         column: &'static str,
-    ) -> Result<Option<Labels<'a>>, TraceError> {
+    ) -> Result<Option<Labels<'_>>, TraceError> {
         let labels = self.labels(column);
         self.required(column, labels.as_ref().map(|l| l.nulls))?;
         Ok(labels)
     }
 
     /// A column of texts that seldom repeat.
-    pub(crate) fn texts(&self, column: &'static str) -> Option<&'a StringArray> {
+    pub(crate) fn texts(&self, column: &'static str) -> Option<&StringArray> {
         Some(self.array(column)?.as_string::<i32>())
     }
 
@@ -219,34 +219,41 @@ impl<'a> Batch<'a> {
     pub(crate) fn required_texts(
         &self,
         column: &'static str,
-    ) -> Result<Option<&'a StringArray>, TraceError> {
+    ) -> Result<Option<&StringArray>, TraceError> {
         let texts = self.texts(column);
         self.required(column, texts.map(Array::nulls))?;
         Ok(texts)
     }
 
-    /// A column of lists of numbers.
-    pub(crate) fn lists<T: Number>(
-        &self,
+    /// Takes a column of lists of numbers out of the batch. Where the items are alone in memory and of
+    /// the right type, as they mostly are, they are handed over rather than copied.
+    pub(crate) fn take_lists<T: Number>(
+        &mut self,
         column: &'static str,
-    ) -> Result<Option<Lists<'a, T>>, TraceError> {
-        let Some(array) = self.array(column) else { return Ok(None) };
+    ) -> Result<Option<Lists<T>>, TraceError> {
+        if self.array(column).is_none() {
+            return Ok(None);
+        }
+        let Ok(index) = self.columns.schema().index_of(column) else { return Ok(None) };
+        let array = self.columns.remove_column(index);
         let list = array.as_list::<i32>();
-        let offsets: &'a [i32] = list.value_offsets();
+        let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+        let items = list.values().clone();
+        drop(array);
         let row_of = |item: usize| {
             offsets.partition_point(|offset| usize::try_from(*offset).is_ok_and(|o| o <= item)) - 1
         };
-        if let Some(item) = first_null(list.values().nulls()) {
+        if let Some(item) = first_null(items.nulls()) {
             let found = "a null inside the list".to_owned();
             return Err(self.value_error(column, row_of(item), found, T::EXPECTED));
         }
-        let items = converted::<T>(list.values())
+        let items = owned::<T>(items)
             .map_err(|(item, found)| self.value_error(column, row_of(item), found, T::EXPECTED))?;
-        Ok(Some(Lists { offsets, nulls: list.nulls(), items }))
+        Ok(Some(Lists { offsets, nulls, items }))
     }
 
     /// The column, unless the file lacks it or gave it no type, since all of it is null.
-    fn array(&self, column: &str) -> Option<&'a ArrayRef> {
+    fn array(&self, column: &str) -> Option<&ArrayRef> {
         self.columns.column_by_name(column).filter(|array| *array.data_type() != DataType::Null)
     }
 
@@ -360,6 +367,16 @@ fn converted<T: Number>(array: &ArrayRef) -> Result<Cow<'_, [T]>, (usize, String
         other => Err((0, format!("a value of type {other}"))),
     }?;
     Ok(Cow::Owned(values))
+}
+
+/// As [`converted`], without copying if nothing else holds the values.
+fn owned<T: Number>(array: ArrayRef) -> Result<Vec<T>, (usize, String)> {
+    if *array.data_type() != T::Arrow::DATA_TYPE {
+        return converted(&array).map(Cow::into_owned);
+    }
+    let values = array.as_primitive::<T::Arrow>().values().clone();
+    drop(array);
+    Ok(values.into_inner().into_vec().unwrap_or_else(|shared| shared.typed_data().to_vec()))
 }
 
 fn convert<From: ArrowPrimitiveType, T: Number>(

@@ -178,7 +178,7 @@ impl TableFile {
     pub(crate) fn read(
         &self,
         columns: &[&'static str],
-        mut consume: impl FnMut(&Batch<'_>) -> Result<(), TraceError>,
+        mut consume: impl FnMut(Batch<'_>) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         for name in columns {
             if let Some(column) = self.table.column(name) {
@@ -206,8 +206,9 @@ impl TableFile {
             guarded(&self.path, || reader.next().transpose().map_err(ParquetError::from))
         };
         while let Some(batch) = next()? {
-            consume(&Batch { file: self, columns: &batch, first_row })?;
-            first_row += batch.num_rows() as u64;
+            let rows = batch.num_rows() as u64;
+            consume(Batch { file: self, columns: batch, first_row })?;
+            first_row += rows;
         }
         if first_row == self.rows() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! `power.parquet`: rows in file order, then clean series by device.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use wattrace_schema::tables::power_column;
 use wattrace_schema::{DevicePower, RunManifest, Series};
@@ -30,8 +30,6 @@ pub(crate) struct DeviceRows {
     pub(crate) row: Vec<u64>,
     /// Values of either column that are negative or not finite.
     pub(crate) invalid: usize,
-    absent_power: usize,
-    absent_energy: usize,
 }
 
 /// Every row of `power.parquet`.
@@ -105,7 +103,7 @@ struct Collector<'a> {
     manifest: &'a RunManifest,
     with_rows: bool,
     groups: Vec<DeviceRows>,
-    by_name: BTreeMap<(usize, String), usize>,
+    by_name: BTreeMap<(usize, String), u32>,
     power: WrongValues,
     energy: WrongValues,
 }
@@ -131,7 +129,7 @@ pub(crate) fn read_power(
         power_column::power_w,
         power_column::energy_j,
     ];
-    file.read(&columns, |batch| collector.add(batch))?;
+    file.read(&columns, |batch| collector.add(&batch))?;
     let mut devices = collector.groups;
     devices.sort_by(|a, b| (a.source, &a.device).cmp(&(b.source, &b.device)));
     let findings = collector
@@ -150,38 +148,47 @@ impl Collector<'_> {
         let (Some(sources), Some(devices)) = (sources, devices) else { return Ok(()) };
         let power = batch.numbers::<f64>(power_column::power_w)?;
         let energy = batch.numbers::<f64>(power_column::energy_j)?;
-        let mut groups = GroupCells::new(&sources, &devices);
-        let mut start = 0;
-        while start < t_ns.len() {
-            let (source, device) = (sources.keys[start], devices.keys[start]);
-            let same = |row: usize| sources.keys[row] == source && devices.keys[row] == device;
-            let end = (start + 1..t_ns.len()).find(|row| !same(*row)).unwrap_or(t_ns.len());
-            let index = match groups.get(source, device) {
-                Some(index) => index,
-                None => {
-                    let index = self.group(batch, start, &sources, &devices)?;
-                    groups.set(source, device, index);
-                    index
-                }
-            };
-            let group = &mut self.groups[index];
-            let first_row = batch.first_row + start as u64;
-            let invalid = [
-                extend(&mut group.power_w, &mut group.absent_power, power.as_ref(), start..end),
-                extend(&mut group.energy_j, &mut group.absent_energy, energy.as_ref(), start..end),
-            ];
-            if invalid != [0, 0] {
-                group.invalid += invalid[0] + invalid[1];
-                note_wrong(&mut self.power, power.as_ref(), start..end, batch, &group.device);
-                note_wrong(&mut self.energy, energy.as_ref(), start..end, batch, &group.device);
-            }
-            group.t_ns.extend_from_slice(&t_ns[start..end]);
-            if self.with_rows {
-                group.row.extend(first_row..first_row + (end - start) as u64);
-            }
-            start = end;
+        let group_of = self.groups_of(batch, &sources, &devices)?;
+        let mut rows = vec![0; self.groups.len()];
+        for group in &group_of {
+            rows[*group as usize] += 1;
         }
+        for (group, rows) in self.groups.iter_mut().zip(rows) {
+            group.reserve(rows, self.with_rows);
+        }
+        for (group, t) in group_of.iter().zip(t_ns.iter()) {
+            self.groups[*group as usize].t_ns.push(*t);
+        }
+        if self.with_rows {
+            for (group, row) in group_of.iter().zip(batch.first_row..) {
+                self.groups[*group as usize].row.push(row);
+            }
+        }
+        let Self { groups, power: wrong_power, energy: wrong_energy, .. } = self;
+        add_values(groups, &group_of, power.as_ref(), |g| &mut g.power_w, wrong_power, batch);
+        add_values(groups, &group_of, energy.as_ref(), |g| &mut g.energy_j, wrong_energy, batch);
         Ok(())
+    }
+
+    /// The group of every row of a batch.
+    fn groups_of(
+        &mut self,
+        batch: &Batch<'_>,
+        sources: &Labels<'_>,
+        devices: &Labels<'_>,
+    ) -> Result<Vec<u32>, TraceError> {
+        let mut cells = GroupCells::new(sources, devices);
+        let keys = sources.keys.iter().zip(devices.keys);
+        keys.enumerate()
+            .map(|(row, (source, device))| match cells.get(*source, *device) {
+                Some(group) => Ok(group),
+                None => {
+                    let group = self.group(batch, row, sources, devices)?;
+                    cells.set(*source, *device, group);
+                    Ok(group)
+                }
+            })
+            .collect()
     }
 
     /// The group of the source and device in `row`, made if it is new.
@@ -191,7 +198,7 @@ impl Collector<'_> {
         row: usize,
         sources: &Labels<'_>,
         devices: &Labels<'_>,
-    ) -> Result<usize, TraceError> {
+    ) -> Result<u32, TraceError> {
         let id = sources.text(row);
         let ids = &self.manifest.power_sources;
         let Some(source) = ids.iter().position(|source| source.id == id) else {
@@ -207,62 +214,37 @@ impl Collector<'_> {
         let groups = &mut self.groups;
         Ok(*self.by_name.entry((source, device.to_owned())).or_insert_with(|| {
             groups.push(DeviceRows { source, device: device.to_owned(), ..DeviceRows::default() });
-            groups.len() - 1
+            // A file of four billion devices would not fit into memory.
+            u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
         }))
     }
 }
 
-/// Appends the values of `rows`, with [`ABSENT`] for null and for invalid ones; returns how many were
-/// invalid.
-fn extend(
-    target: &mut Vec<f64>,
-    absent: &mut usize,
+/// Appends the values of one column, with [`ABSENT`] for null and for invalid ones, which are noted.
+fn add_values(
+    groups: &mut [DeviceRows],
+    group_of: &[u32],
     column: Option<&Values<'_, f64>>,
-    rows: std::ops::Range<usize>,
-) -> usize {
-    let Some(column) = column else {
-        *absent += rows.len();
-        target.resize(target.len() + rows.len(), ABSENT);
-        return 0;
-    };
-    let values = &column.values[rows.clone()];
-    let begin = target.len();
-    target.extend(values.iter().map(|value| if is_valid(*value) { *value } else { ABSENT }));
-    let mut invalid = 0;
-    match column.nulls {
-        Some(nulls) => {
-            for (place, row) in rows.enumerate() {
-                if nulls.is_null(row) {
-                    target[begin + place] = ABSENT;
-                    *absent += 1;
-                } else if !is_valid(column.values[row]) {
-                    invalid += 1;
-                }
-            }
-        }
-        None => invalid = values.iter().filter(|value| !is_valid(**value)).count(),
-    }
-    *absent += invalid;
-    invalid
-}
-
-fn is_valid(value: f64) -> bool {
-    (0.0..f64::INFINITY).contains(&value)
-}
-
-#[cold]
-fn note_wrong(
+    target: impl Fn(&mut DeviceRows) -> &mut Vec<f64>,
     wrong: &mut WrongValues,
-    column: Option<&Values<'_, f64>>,
-    rows: std::ops::Range<usize>,
     batch: &Batch<'_>,
-    device: &str,
 ) {
-    let Some(column) = column else { return };
-    for row in rows {
-        let value = column.values[row];
-        if !is_valid(value) && column.nulls.is_none_or(|nulls| nulls.is_valid(row)) {
-            wrong.note(batch.first_row + row as u64, value, device);
+    let Some(column) = column else {
+        for group in groups {
+            let rows = group.t_ns.len();
+            target(group).resize(rows, ABSENT);
+        }
+        return;
+    };
+    for (row, (group, value)) in group_of.iter().zip(column.values.iter()).enumerate() {
+        let group = &mut groups[*group as usize];
+        let present = column.nulls.is_none_or(|nulls| nulls.is_valid(row));
+        let value = if present { *value } else { ABSENT };
+        let is_valid = (0.0..f64::INFINITY).contains(&value);
+        target(group).push(if is_valid { value } else { ABSENT });
+        if present && !is_valid {
+            group.invalid += 1;
+            wrong.note(batch.first_row + row as u64, value, &group.device);
         }
     }
 }
@@ -290,14 +272,14 @@ impl GroupCells {
         Some(usize::try_from(source).ok()? * self.devices + usize::try_from(device).ok()?)
     }
 
-    fn get(&self, source: i32, device: i32) -> Option<usize> {
+    fn get(&self, source: i32, device: i32) -> Option<u32> {
         let cell = *self.cells.get(self.place(source, device)?)?;
-        (cell != Self::UNKNOWN).then_some(cell as usize)
+        (cell != Self::UNKNOWN).then_some(cell)
     }
 
-    fn set(&mut self, source: i32, device: i32, group: usize) {
-        let cell = self.place(source, device).and_then(|place| self.cells.get_mut(place));
-        if let (Some(cell), Ok(group)) = (cell, u32::try_from(group)) {
+    fn set(&mut self, source: i32, device: i32, group: u32) {
+        let place = self.place(source, device);
+        if let Some(cell) = place.and_then(|place| self.cells.get_mut(place)) {
             *cell = group;
         }
     }
@@ -325,7 +307,7 @@ impl PowerRows {
 
 fn out_of_range(location: &RunLocation, rows: &DeviceRows, offset: i64, t_ns: i64) -> TraceError {
     TraceError::Manifest {
-        path: PathBuf::from(&location.folder).join(RUN_JSON),
+        path: location.folder.join(RUN_JSON),
         message: format!(
             "key \"power_sources[{}].clock_offset_ns\" is {offset}, which moves the time {t_ns} ns of \
              device \"{}\" out of the years 1678 to 2261",
@@ -335,6 +317,15 @@ fn out_of_range(location: &RunLocation, rows: &DeviceRows, offset: i64, t_ns: i6
 }
 
 impl DeviceRows {
+    fn reserve(&mut self, rows: usize, with_rows: bool) {
+        self.t_ns.reserve(rows);
+        self.power_w.reserve(rows);
+        self.energy_j.reserve(rows);
+        if with_rows {
+            self.row.reserve(rows);
+        }
+    }
+
     /// Adds `offset` to every time; gives back a time for which that overflows.
     fn shift(&mut self, offset: i64) -> Option<i64> {
         if offset == 0 {
@@ -353,12 +344,8 @@ impl DeviceRows {
     fn into_device(mut self) -> DevicePower {
         let duplicate_times =
             if self.t_ns.is_sorted_by(|a, b| a < b) { 0 } else { self.sort_and_merge() };
-        let energy_j = series(&self.t_ns, &self.energy_j, self.absent_energy);
-        let power_w = if self.absent_power == 0 {
-            Series { t_ns: self.t_ns, value: self.power_w }
-        } else {
-            series(&self.t_ns, &self.power_w, self.absent_power)
-        };
+        let energy_j = series(Cow::Borrowed(&self.t_ns), self.energy_j);
+        let power_w = series(Cow::Owned(self.t_ns), self.power_w);
         DevicePower {
             source: self.source,
             device: self.device,
@@ -389,8 +376,6 @@ impl DeviceRows {
             self.power_w.push(mean(same.iter().map(|row| row.1)));
             self.energy_j.push(same.iter().map(|row| row.2).fold(ABSENT, f64::max));
         }
-        self.absent_power = self.power_w.iter().filter(|value| value.is_nan()).count();
-        self.absent_energy = self.energy_j.iter().filter(|value| value.is_nan()).count();
         rows - self.t_ns.len()
     }
 }
@@ -404,14 +389,15 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 /// The rows that have a value.
-fn series(t_ns: &[i64], values: &[f64], absent: usize) -> Series {
+fn series(t_ns: Cow<'_, [i64]>, values: Vec<f64>) -> Series {
+    let absent = values.iter().filter(|value| value.is_nan()).count();
     if absent == 0 {
-        return Series { t_ns: t_ns.to_vec(), value: values.to_vec() };
+        return Series { t_ns: t_ns.into_owned(), value: values };
     }
     if absent == values.len() {
         return Series::default();
     }
-    let present = t_ns.iter().zip(values).filter(|(_, value)| !value.is_nan());
+    let present = t_ns.iter().zip(&values).filter(|(_, value)| !value.is_nan());
     let (t_ns, value) = present.map(|(t, value)| (*t, *value)).unzip();
     Series { t_ns, value }
 }

@@ -34,7 +34,7 @@ pub(crate) fn read_requests(file: &TableFile) -> Result<Requests, TraceError> {
     Ok(requests)
 }
 
-fn add(requests: &mut Requests, batch: &Batch<'_>) -> Result<(), TraceError> {
+fn add(requests: &mut Requests, mut batch: Batch<'_>) -> Result<(), TraceError> {
     let rows = batch.rows();
     if let Some(ids) = batch.required_texts(column::request_id)? {
         requests.request_id.extend(ids.iter().flatten().map(str::to_owned));
@@ -42,7 +42,7 @@ fn add(requests: &mut Requests, batch: &Batch<'_>) -> Result<(), TraceError> {
     let stages = batch.required_labels(column::stage)?;
     extend_named(
         &mut requests.stage,
-        batch,
+        &batch,
         column::stage,
         stages.as_ref(),
         RequestStage::ALL,
@@ -51,7 +51,7 @@ fn add(requests: &mut Requests, batch: &Batch<'_>) -> Result<(), TraceError> {
     let statuses = batch.required_labels(column::status)?;
     extend_named(
         &mut requests.status,
-        batch,
+        &batch,
         column::status,
         statuses.as_ref(),
         RequestStatus::ALL,
@@ -66,9 +66,9 @@ fn add(requests: &mut Requests, batch: &Batch<'_>) -> Result<(), TraceError> {
     extend_options(&mut requests.output_tokens, rows, batch.numbers(column::output_tokens)?);
     extend_options(&mut requests.reasoning_tokens, rows, batch.numbers(column::reasoning_tokens)?);
     extend_texts(&mut requests.error, rows, batch.texts(column::error));
-    let gaps = batch.lists::<u64>(column::itl_ns)?;
-    let tokens = batch.lists::<u32>(column::itl_tokens)?;
-    add_gaps(&mut requests.gaps, batch, gaps.as_ref(), tokens.as_ref())
+    let gaps = batch.take_lists::<u64>(column::itl_ns)?;
+    let tokens = batch.take_lists::<u32>(column::itl_tokens)?;
+    add_gaps(&mut requests.gaps, &batch, gaps, tokens.as_ref())
 }
 
 /// Appends labels that must be the names of `all`, and not null.
@@ -97,8 +97,8 @@ fn extend_named<T: Copy>(
 fn add_gaps(
     target: &mut Gaps,
     batch: &Batch<'_>,
-    gaps: Option<&Lists<'_, u64>>,
-    tokens: Option<&Lists<'_, u32>>,
+    gaps: Option<Lists<u64>>,
+    tokens: Option<&Lists<u32>>,
 ) -> Result<(), TraceError> {
     if target.offsets.is_empty() {
         target.offsets.push(0);
@@ -108,7 +108,11 @@ fn add_gaps(
         Some(gaps) => {
             // The decoder gives a null list no items, so the items of all rows lie side by side.
             target.offsets.extend(gaps.offsets[1..].iter().map(|end| begin + *end as usize));
-            target.gap_ns.extend_from_slice(&gaps.items);
+            if target.gap_ns.is_empty() {
+                target.gap_ns = gaps.items;
+            } else {
+                target.gap_ns.extend_from_slice(&gaps.items);
+            }
         }
         None => target.offsets.resize(target.offsets.len() + batch.rows(), begin),
     }
@@ -117,7 +121,7 @@ fn add_gaps(
     for row in 0..batch.rows() {
         let gaps = target.offsets[first + row + 1] - target.offsets[first + row];
         let items = &tokens.items[tokens.offsets[row] as usize..tokens.offsets[row + 1] as usize];
-        if tokens.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+        if tokens.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             target.tokens.resize(target.tokens.len() + gaps, 1);
         } else if items.len() == gaps {
             target.tokens.extend_from_slice(items);

@@ -27,7 +27,7 @@ pub(crate) fn read_steps(file: &TableFile) -> Result<Steps, TraceError> {
         column::graph_mode,
     ];
     let mut steps = Steps::default();
-    file.read(&columns, |batch| add(&mut steps, batch))?;
+    file.read(&columns, |batch| add(&mut steps, &batch))?;
     Ok(steps)
 }
 
