@@ -1,1 +1,26 @@
-//! Result tables as Parquet, CSV and text
+//! Result tables as Parquet, CSV and text.
+//!
+//! A [`ResultTable`] is made from what the analysis gives (see [`tables`]), written with
+//! [`write_table`], listed in `results.json` by [`ResultsManifest`], and read back with [`Results`].
+//! [`text`] makes the tables that people read. polars stays inside this crate: no public signature
+//! shows it.
+
+mod csv;
+mod dictionary;
+mod error;
+mod frame;
+mod provenance;
+mod record;
+mod results;
+mod table;
+pub mod tables;
+pub mod text;
+mod write;
+
+pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
+pub use error::ReportError;
+pub use provenance::{Provenance, SyntheticShare};
+pub use record::{RunRecord, run_order};
+pub use results::{Results, ResultsManifest, RunCounts, StoredColumn, StoredTable};
+pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
+pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};

@@ -22,7 +22,7 @@ pub use rows::{
 pub use run::{
     Claim, EnergyMethod, EnergyMethods, Engine, FileEntry, Hardware, Interpolation, Model,
     MoeGeometry, PowerSource, Provenance, Reading, RunKind, RunManifest, SCHEMA_VERSION, Scope,
-    Split, Stages, Workload, run_json_schema,
+    SizeGroup, Split, Stages, Workload, run_json_schema,
 };
 pub use table::{Column, ColumnType, Presence, Table};
 pub use time::{Interval, NANOS_PER_SECOND, TimestampError, TimestampNs};

@@ -207,6 +207,41 @@ pub struct Model {
     pub moe: Option<MoeGeometry>,
 }
 
+/// Models are compared within groups of similar size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SizeGroup {
+    /// At most 50e9 parameters.
+    Small,
+    /// More than 50e9 and less than 200e9 parameters.
+    Medium,
+    /// 200e9 parameters or more.
+    Large,
+}
+
+impl SizeGroup {
+    /// The name in result tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Medium => "medium",
+            Self::Large => "large",
+        }
+    }
+}
+
+impl Model {
+    /// The size group by total parameters, where they are known.
+    #[must_use]
+    pub fn size_group(&self) -> Option<SizeGroup> {
+        self.total_params.map(|params| match params {
+            0..=50_000_000_000 => SizeGroup::Small,
+            50_000_000_001..200_000_000_000 => SizeGroup::Medium,
+            _ => SizeGroup::Large,
+        })
+    }
+}
+
 /// Geometry of a mixture of experts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MoeGeometry {
@@ -565,6 +600,16 @@ mod tests {
         run.provenance.notes = vec!["one".into()];
         let text = serde_json::to_string(&run).unwrap();
         assert_eq!(serde_json::from_str::<RunManifest>(&text).unwrap(), run);
+    }
+
+    #[test]
+    fn size_groups_include_their_published_edges() {
+        let group = |params| Model { total_params: Some(params), ..Model::default() }.size_group();
+        assert_eq!(group(50_000_000_000), Some(SizeGroup::Small));
+        assert_eq!(group(50_000_000_001), Some(SizeGroup::Medium));
+        assert_eq!(group(199_999_999_999), Some(SizeGroup::Medium));
+        assert_eq!(group(200_000_000_000), Some(SizeGroup::Large));
+        assert_eq!(Model::default().size_group(), None);
     }
 
     #[test]

@@ -1,0 +1,275 @@
+//! `results.json`: what a results folder holds and how it came about; and the way back to its tables.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use polars::prelude::{ParquetReader, SerReader};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wattrace_analysis::metrics::DEFINITIONS_VERSION;
+
+use crate::error::ReportError;
+use crate::frame;
+use crate::provenance::{Provenance, SyntheticShare};
+use crate::record::RunRecord;
+use crate::table::ColumnValues;
+use crate::write::{PartialFile, WrittenTable, sha256_of};
+
+const FILE: &str = "results.json";
+
+/// How many runs an archive has, and what became of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunCounts {
+    /// All runs.
+    pub total: u64,
+    /// Runs that could be analysed.
+    pub analysed: u64,
+    /// Runs that could not be read.
+    pub failed: u64,
+    /// Runs that are simulated.
+    pub synthetic: u64,
+    /// Runs of each kind; those without a readable run.json count as `unknown`.
+    pub by_kind: BTreeMap<String, u64>,
+}
+
+impl RunCounts {
+    /// Counts runs.
+    #[must_use]
+    pub fn of(records: &[RunRecord]) -> Self {
+        let mut counts = Self::default();
+        for record in records {
+            counts.total += 1;
+            counts.analysed += u64::from(record.analysis.is_ok());
+            counts.failed += u64::from(record.analysis.is_err());
+            counts.synthetic += u64::from(record.is_synthetic());
+            let kind = record.manifest.as_ref().map_or("unknown", |manifest| manifest.kind.name());
+            *counts.by_kind.entry(kind.to_owned()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// `results.json`, whole. It has no dates: equal archives and options give equal bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultsManifest {
+    /// Name of the program.
+    pub tool: String,
+    /// Its version.
+    pub tool_version: String,
+    /// Version of the metric definitions.
+    pub metric_definitions_version: u32,
+    /// The command line, as far as the results depend on it.
+    pub command_line: Vec<String>,
+    /// Options that the values depend on.
+    pub options: Value,
+    /// Digest of the archive, where one was taken.
+    pub archive_sha256: Option<String>,
+    /// How much of the archive is simulated.
+    pub synthetic: SyntheticShare,
+    /// The runs and what became of them.
+    pub runs: RunCounts,
+    /// What a reader of the results must know.
+    pub warnings: Vec<String>,
+    /// The tables and their files.
+    pub tables: Vec<WrittenTable>,
+}
+
+impl ResultsManifest {
+    /// A manifest of results without tables.
+    #[must_use]
+    pub fn new(provenance: &Provenance, command_line: Vec<String>, runs: RunCounts) -> Self {
+        Self {
+            tool: "wattrace".to_owned(),
+            tool_version: provenance.tool_version.clone(),
+            metric_definitions_version: provenance.metric_definitions_version,
+            command_line,
+            options: provenance.options.clone(),
+            archive_sha256: provenance.archive_sha256.clone(),
+            synthetic: provenance.synthetic,
+            runs,
+            warnings: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Writes `results.json`, after all tables.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), ReportError> {
+        let (partial, mut file) = PartialFile::create(dir, "results", "json")?;
+        let mut text = serde_json::to_string_pretty(self).map_err(|error| {
+            ReportError::Invalid { path: partial.path.clone(), message: error.to_string() }
+        })?;
+        text.push('\n');
+        file.write_all(text.as_bytes()).map_err(ReportError::io("write", &partial.path))?;
+        partial.complete().map(|_| ())
+    }
+}
+
+/// A results folder that was opened for reading.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Results {
+    dir: PathBuf,
+    manifest: ResultsManifest,
+}
+
+impl Results {
+    /// Opens a results folder; its numbers must rest on this program's metric definitions.
+    ///
+    /// # Errors
+    /// When there is no `results.json`, it is not valid, or its definitions are of another version.
+    pub fn open(dir: &Path) -> Result<Self, ReportError> {
+        let path = dir.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(ReportError::NoResults { path: dir.to_owned() });
+            }
+            Err(error) => return Err(ReportError::io("read", &path)(error)),
+        };
+        let invalid = |error: serde_json::Error| ReportError::Invalid {
+            path: path.clone(),
+            message: error.to_string(),
+        };
+        // The version is looked at first: another version may have another structure.
+        let any: Value = serde_json::from_str(&text).map_err(invalid)?;
+        let found = any.get("metric_definitions_version").and_then(Value::as_u64);
+        if let Some(found) = found.and_then(|found| u32::try_from(found).ok())
+            && found != DEFINITIONS_VERSION
+        {
+            return Err(ReportError::DefinitionsVersion {
+                path,
+                found,
+                expected: DEFINITIONS_VERSION,
+            });
+        }
+        let manifest = serde_json::from_value(any).map_err(invalid)?;
+        Ok(Self { dir: dir.to_owned(), manifest })
+    }
+
+    /// `results.json`.
+    #[must_use]
+    pub const fn manifest(&self) -> &ResultsManifest {
+        &self.manifest
+    }
+
+    /// Whether the results hold a table of that name.
+    #[must_use]
+    pub fn has_table(&self, name: &str) -> bool {
+        self.manifest.tables.iter().any(|table| table.name == name)
+    }
+
+    /// Reads a table back from its Parquet file, whose digest must be the listed one.
+    ///
+    /// # Errors
+    /// When there is no such table, or its file is missing, changed or not readable.
+    pub fn table(&self, name: &str) -> Result<StoredTable, ReportError> {
+        let parquet = format!("{name}.parquet");
+        let listed = self.manifest.tables.iter().find(|table| table.name == name);
+        let file = listed.and_then(|table| table.files.iter().find(|file| file.file == parquet));
+        let Some(file) = file else {
+            let names: Vec<_> =
+                self.manifest.tables.iter().map(|table| table.name.as_str()).collect();
+            return Err(ReportError::NoTable {
+                path: self.dir.clone(),
+                table: name.to_owned(),
+                available: names.join(", "),
+            });
+        };
+        let path = self.dir.join(&file.file);
+        let found = sha256_of(&path)?;
+        if found != file.sha256 {
+            return Err(ReportError::Changed { path, found, expected: file.sha256.clone() });
+        }
+        StoredTable::read(name, &path)
+    }
+}
+
+/// A column of a table that was read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredColumn {
+    /// Name of the column.
+    pub name: String,
+    /// Its values, one a row.
+    pub values: ColumnValues,
+}
+
+/// A table that was read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredTable {
+    /// Name of the table.
+    pub name: String,
+    /// Number of rows.
+    pub rows: usize,
+    /// The columns in order.
+    pub columns: Vec<StoredColumn>,
+}
+
+impl StoredTable {
+    /// Reads a Parquet file.
+    fn read(name: &str, path: &Path) -> Result<Self, ReportError> {
+        let file = File::open(path).map_err(ReportError::io("read", path))?;
+        let frame =
+            ParquetReader::new(file).finish().map_err(ReportError::parquet("read", path))?;
+        let columns = frame
+            .columns()
+            .iter()
+            .map(|column| {
+                let values = frame::values(column).ok_or_else(|| ReportError::Parquet {
+                    action: "read",
+                    path: path.to_owned(),
+                    message: format!("column \"{}\" has type {}", column.name(), column.dtype()),
+                })?;
+                Ok(StoredColumn { name: column.name().to_string(), values })
+            })
+            .collect::<Result<_, ReportError>>()?;
+        Ok(Self { name: name.to_owned(), rows: frame.height(), columns })
+    }
+
+    /// The values of a column.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn column(&self, name: &str) -> Result<&ColumnValues, ReportError> {
+        self.columns
+            .iter()
+            .find(|column| column.name == name)
+            .map(|column| &column.values)
+            .ok_or_else(|| self.column_error(name, "missing", "a column of the table"))
+    }
+
+    /// The values of a column of text.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn text(&self, name: &str) -> Result<&[Option<String>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::Text(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "string")),
+        }
+    }
+
+    /// The values of a column of numbers.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn numbers(&self, name: &str) -> Result<&[Option<f64>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::F64(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "double")),
+        }
+    }
+
+    fn column_error(
+        &self,
+        column: &str,
+        found: &'static str,
+        expected: &'static str,
+    ) -> ReportError {
+        let (table, column) = (self.name.clone(), column.to_owned());
+        ReportError::Column { table, column, found, expected }
+    }
+}

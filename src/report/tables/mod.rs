@@ -1,0 +1,26 @@
+//! The result tables, one a file. Each is a function from what the analysis gives to a [`ResultTable`].
+//!
+//! Rows stand in the order of run ids, then folders, whatever order the runs were computed in.
+
+mod claims;
+mod metrics;
+mod requests;
+mod runs;
+
+use crate::table::ResultTable;
+
+pub use claims::{agrees_as_printed, claims};
+pub use metrics::metrics;
+pub use requests::requests;
+pub use runs::runs;
+
+/// Every result table without rows, for data dictionaries.
+#[must_use]
+pub fn declarations() -> Vec<ResultTable> {
+    vec![
+        runs(&[]),
+        metrics(&[]),
+        claims(&[]),
+        requests("", &wattrace_schema::Requests::default(), &[]),
+    ]
+}
