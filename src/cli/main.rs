@@ -4,6 +4,7 @@ mod args;
 mod command;
 mod exit;
 mod output;
+mod pipeline;
 
 use std::process::ExitCode;
 

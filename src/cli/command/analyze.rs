@@ -1,0 +1,157 @@
+//! `wattrace analyze`.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use wattrace_analysis::metrics::DEFINITIONS_VERSION;
+use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
+use wattrace_report::{
+    Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
+    tables, text, write_table,
+};
+use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
+
+use crate::args::{Analyze, Limit};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::pipeline::{Plan, each_run, runs_of};
+
+pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
+    let locations = runs_of(&args.archive)?;
+    let options = options(args)?;
+    let plan = Plan {
+        read: ReadOptions { verify: !args.no_verify, accuracy: false },
+        options,
+        per_request: args.per_request,
+    };
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
+    let provenance = provenance(args, &options, &locations);
+
+    let progress = output.progress(locations.len(), "analysing");
+    let mut requests = args
+        .per_request
+        .then(|| {
+            let none = tables::requests("", &wattrace_schema::Requests::default(), &[]);
+            TableWriter::create(&args.out, &none, &provenance)
+        })
+        .transpose()?;
+    let mut records = Vec::with_capacity(locations.len());
+    let mut warnings = Vec::new();
+    each_run(&locations, &plan, &progress, |done| {
+        if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
+            writer.append(rows)?;
+        }
+        records.push(done.record);
+        warnings.extend(done.warnings);
+        Ok(())
+    })?;
+    warnings.extend(repeated_ids(&records));
+
+    let mut written = write_tables(&args.out, &records, &provenance)?;
+    written.extend(requests.map(TableWriter::finish).transpose()?);
+    let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
+    manifest.warnings.clone_from(&warnings);
+    manifest.tables = written;
+    manifest.write(&args.out)?;
+
+    for warning in &warnings {
+        output.warn(warning);
+    }
+    if output.json {
+        output.data(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
+    } else {
+        output.data(&text::runs_overview(&records, output.width, output.colour))?;
+        output.detail(&format!("results lie in {}", args.out.display()));
+    }
+    if records.iter().all(|record| record.analysis.is_err()) {
+        return Ok(Exit::NoInput);
+    }
+    let failed = records.iter().any(|record| record.analysis.is_err());
+    Ok(Exit::findings_if(failed || !warnings.is_empty()))
+}
+
+fn options(args: &Analyze) -> Result<Options, Failure> {
+    let steady = SteadyRule {
+        size: args.steady.steady_size as usize,
+        cv: args.steady.steady_cv,
+        windows: args.steady.steady_windows,
+    };
+    let mut level = ServiceLevel::default();
+    for (limit, ms) in &args.goodput {
+        let place = match limit {
+            Limit::Ttft => &mut level.ttft_ms,
+            Limit::Tpot => &mut level.tpot_ms,
+            Limit::E2e => &mut level.e2e_ms,
+        };
+        if place.replace(*ms).is_some() {
+            return Err(Failure::usage(anyhow::anyhow!("--goodput names one latency twice")));
+        }
+    }
+    let service_level = (!args.goodput.is_empty()).then_some(level);
+    Ok(Options { steady, service_level })
+}
+
+/// What every file says about how it came about; the number of jobs is not part of it.
+fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> Provenance {
+    let synthetic = locations
+        .iter()
+        .filter_map(|location| read_manifest(location).ok())
+        .map(|manifest| manifest.synthetic);
+    Provenance {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        metric_definitions_version: DEFINITIONS_VERSION,
+        options: recorded_options(args, options),
+        archive_sha256: Some(archive_digest(locations)),
+        synthetic: SyntheticShare::of(synthetic),
+    }
+}
+
+fn recorded_options(args: &Analyze, options: &Options) -> Value {
+    json!({
+        "metrics": options,
+        "verify": !args.no_verify,
+        "per_request": args.per_request,
+    })
+}
+
+/// The command line as given, less `--jobs`, which changes no result.
+fn command_line() -> Vec<String> {
+    let mut line = vec!["wattrace".to_owned()];
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--jobs" {
+            arguments.next();
+        } else if !argument.starts_with("--jobs=") {
+            line.push(argument);
+        }
+    }
+    line
+}
+
+fn write_tables(
+    folder: &Path,
+    records: &[RunRecord],
+    provenance: &Provenance,
+) -> Result<Vec<WrittenTable>, Failure> {
+    [tables::runs(records), tables::metrics(records), tables::claims(records)]
+        .iter()
+        .map(|table| Ok(write_table(folder, table, provenance)?))
+        .collect()
+}
+
+/// Run ids that more than one run has: their rows can be told apart only by folder.
+fn repeated_ids(records: &[RunRecord]) -> Vec<String> {
+    let mut folders = std::collections::BTreeMap::<&str, Vec<&str>>::new();
+    for record in records {
+        folders.entry(record.run_id()).or_default().push(&record.path);
+    }
+    folders
+        .into_iter()
+        .filter(|(_, paths)| paths.len() > 1)
+        .map(|(run_id, paths)| {
+            format!("run id \"{run_id}\" is used by {}; expected one run an id", paths.join(", "))
+        })
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! From an archive to the records of its runs: every run on its own, all cores at work.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use wattrace_analysis::Options;
+use wattrace_analysis::metrics::{RequestEnergy, RunAnalysis, analyze};
+use wattrace_report::{ReportError, ResultTable, RunRecord, tables};
+use wattrace_schema::Run;
+use wattrace_trace::{
+    Finding, ReadOptions, RunLocation, Severity, TraceError, find_runs, read_manifest, read_run,
+};
+
+use crate::exit::Failure;
+
+/// What is read and computed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) read: ReadOptions,
+    pub(crate) options: Options,
+    /// Keep the energy of every request.
+    pub(crate) per_request: bool,
+}
+
+/// One run, done.
+pub(crate) struct Done {
+    pub(crate) record: RunRecord,
+    /// Rows of the `requests` table.
+    pub(crate) requests: Option<ResultTable>,
+    /// What was found while reading, each with its run.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The runs of an archive; none is no usable input.
+pub(crate) fn runs_of(archive: &Path) -> Result<Vec<RunLocation>, Failure> {
+    find_runs(archive).map_err(Failure::no_input)
+}
+
+/// Runs finished between two hand-overs, for each worker: enough that a long run rarely leaves the
+/// others idle, few enough that their request tables stay small.
+const RUNS_PER_WORKER: usize = 8;
+
+/// Works through the runs and hands each over in their order. Memory holds the rows of as many runs as
+/// there are workers.
+pub(crate) fn each_run(
+    locations: &[RunLocation],
+    plan: &Plan,
+    progress: &ProgressBar,
+    mut hand_over: impl FnMut(Done) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let batch = rayon::current_num_threads() * RUNS_PER_WORKER;
+    // Only the request tables are worth handing over early.
+    let batch = if plan.per_request { batch } else { locations.len().max(1) };
+    for locations in locations.chunks(batch) {
+        let done: Vec<Done> = locations
+            .par_iter()
+            .with_max_len(1)
+            .map(|location| {
+                let done = one_run(location, plan);
+                progress.inc(1);
+                done
+            })
+            .collect();
+        for done in done {
+            hand_over(done)?;
+        }
+    }
+    progress.finish_and_clear();
+    Ok(())
+}
+
+/// Reads and analyses one run. Whatever goes wrong stays with this run.
+fn one_run(location: &RunLocation, plan: &Plan) -> Done {
+    let outcome = catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan)));
+    let (analysed, warnings) = match outcome {
+        Ok(Ok((analysed, warnings))) => (Ok(analysed), warnings),
+        Ok(Err(error)) => (Err(chain(&error)), Vec::new()),
+        // A fault of ours must not cost the user the other runs.
+        Err(_) => (Err("the program failed on this run; please report it".to_owned()), Vec::new()),
+    };
+    let path = location.relative.clone();
+    match analysed {
+        Ok((run, mut analysis)) => {
+            let requests = requests_table(&run, &analysis, plan);
+            // The energies of single requests are in that table; a record keeps what one run sums up to.
+            analysis.requests = analysis.requests.map(|_| Vec::new());
+            let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
+            Done { record, requests, warnings }
+        }
+        Err(error) => {
+            let manifest = read_manifest(location).ok();
+            Done { record: RunRecord { path, manifest, analysis: Err(error) }, requests: None, warnings }
+        }
+    }
+}
+
+type Analysed = (Run, RunAnalysis);
+
+fn read_and_analyze(
+    location: &RunLocation,
+    plan: &Plan,
+) -> Result<(Analysed, Vec<String>), TraceError> {
+    let loaded = read_run(location, plan.read)?;
+    let analysis = analyze(&loaded.run, &plan.options);
+    let run_id = &loaded.run.manifest.run_id;
+    let warnings = loaded
+        .findings
+        .iter()
+        .filter(|finding| finding.severity >= Severity::Warning)
+        .map(|finding| describe(run_id, finding))
+        .collect();
+    Ok(((loaded.run, analysis), warnings))
+}
+
+fn describe(run_id: &str, finding: &Finding) -> String {
+    let column = finding.column.map(|column| format!(" column \"{column}\"")).unwrap_or_default();
+    let row = finding.row.map(|row| format!(" row {row}")).unwrap_or_default();
+    format!("run \"{run_id}\" \"{}\"{column}{row}: {}", finding.file, finding.message)
+}
+
+fn requests_table(run: &Run, analysis: &RunAnalysis, plan: &Plan) -> Option<ResultTable> {
+    if !plan.per_request {
+        return None;
+    }
+    let energies: &[RequestEnergy] = analysis.requests.as_ref().ok()?;
+    Some(tables::requests(&run.manifest.run_id, run.requests.as_ref()?, energies))
+}
+
+/// An error and its causes in one line.
+fn chain(error: &TraceError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
