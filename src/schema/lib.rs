@@ -5,6 +5,7 @@
 //! reads them; the machine-readable files under `schemas/` are generated from it.
 
 mod flag;
+mod geometry;
 mod reason;
 mod rows;
 mod run;
