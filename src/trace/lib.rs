@@ -5,6 +5,7 @@ mod digest;
 mod error;
 mod finding;
 pub mod format;
+pub mod geometry;
 mod manifest;
 mod reader;
 mod writer;
