@@ -550,6 +550,36 @@ pub struct RunManifest {
 }
 
 impl RunManifest {
+    /// A run of which nothing is known but these four.
+    #[must_use]
+    pub fn new(run_id: String, kind: RunKind, model: Model, hardware: Hardware) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            run_id,
+            kind,
+            synthetic: false,
+            configuration: None,
+            model,
+            hardware,
+            engine: Engine::default(),
+            workload: Workload::default(),
+            setting: None,
+            cell: None,
+            split: None,
+            block: None,
+            initial_cohort: None,
+            stages: Stages::default(),
+            power_sources: Vec::new(),
+            energy_method: EnergyMethods::default(),
+            spec: None,
+            claims: Vec::new(),
+            files: BTreeMap::new(),
+            clock_events: Vec::new(),
+            recorder_cost: None,
+            provenance: Provenance::default(),
+        }
+    }
+
     /// The key of the energy-model fit that this run belongs to: `setting`, or
     /// `model.name@hardware.accelerator x count / tpN`.
     #[must_use]
@@ -591,6 +621,14 @@ mod tests {
         let run: RunManifest = serde_json::from_str(&text).unwrap();
         assert_eq!(run.setting_or_default(), "m@x x 2 / tp1");
         assert!(!run.synthetic && run.claims.is_empty() && run.stages == Stages::default());
+    }
+
+    #[test]
+    fn a_new_manifest_is_one_whose_keys_are_absent() {
+        let model = Model { name: "m".into(), ..Model::default() };
+        let hardware = Hardware { accelerator: "x".into(), count: 2, ..Hardware::default() };
+        let run = RunManifest::new("a".into(), RunKind::Serving, model, hardware);
+        assert_eq!(run, serde_json::from_str(MINIMAL).unwrap());
     }
 
     #[test]
