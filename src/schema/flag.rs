@@ -84,6 +84,8 @@ flags! {
     Extrapolated = "extrapolated",
     /// Fewer than twenty clusters: cluster-robust errors are themselves uncertain.
     FewClusters = "few-clusters",
+    /// The coefficient was held at the bound that it would otherwise cross; it has no standard error.
+    AtBoundary = "at-boundary",
     /// The model has sliding-window layers, so history beyond the window is not read: outside full-history decode.
     SlidingWindow = "sliding-window",
     /// The run is simulated.

@@ -106,6 +106,12 @@ reasons! {
     TooFewModels = "too-few-models",
     /// An iterative solver did not converge.
     NotConverged = "not-converged",
+    /// Values that are not finite or beyond any physical size, columns of different lengths, or a name given twice.
+    InvalidInput = "invalid-input",
+    /// The fit leaves no residual, so there is no spread to judge anything by.
+    ExactFit = "exact-fit",
+    /// All values are equal, so they have no order.
+    AllTied = "all-tied",
 }
 
 impl fmt::Display for Reason {
