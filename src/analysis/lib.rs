@@ -4,6 +4,7 @@
 //! of the rows and the options.
 
 pub mod metrics;
+pub mod model;
 mod options;
 mod outcome;
 pub mod series;

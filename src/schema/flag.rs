@@ -72,6 +72,12 @@ flags! {
     GeometryMismatch = "geometry-mismatch",
     /// A decode step lies partly outside the decode window and was left out.
     StraddlingSteps = "straddling-steps",
+    /// A decode step has no start time; whether it lies in the decode window was told from its end alone.
+    StepStartMissing = "step-start-missing",
+    /// The step log holds another number of replicas than `engine.replicas`, so tokens and energy do not belong together; the run stays out of the fits.
+    ReplicaCountMismatch = "replica-count-mismatch",
+    /// History is half the published mean output length: prompts and the spread of lengths are not in the published table.
+    HistoryApproximate = "history-approximate",
     /// Steps of the decode window also prefilled tokens; the run stays out of the fits.
     MixedPrefill = "mixed-prefill",
     /// Steps of one replica overlap in time.

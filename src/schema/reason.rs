@@ -86,6 +86,8 @@ reasons! {
     OverlappingSteps = "overlapping-steps",
     /// Output tokens of the step log and of the request log differ.
     TokenMismatch = "token-mismatch",
+    /// The step log holds another number of replicas than `engine.replicas`.
+    ReplicaCountMismatch = "replica-count-mismatch",
     /// Fewer runs than coefficients, or just as many.
     TooFewRuns = "too-few-runs",
     /// All fit runs lie in one cell.

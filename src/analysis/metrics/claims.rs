@@ -1,6 +1,6 @@
 //! Published values beside the recomputed ones.
 
-use wattrace_schema::{Claim, Reason};
+use wattrace_schema::{Claim, Flag, Reason};
 
 use super::MetricRow;
 
@@ -33,9 +33,12 @@ pub(super) fn compare(claims: &[Claim], row: &MetricRow) -> Vec<ClaimComparison>
         .iter()
         .map(|claim| ClaimComparison {
             claim: claim.clone(),
-            recomputed: row
-                .get(&claim.metric)
-                .map_or(Err(Reason::NotApplicable), crate::outcome::Outcome::as_f64),
+            recomputed: match row.get(&claim.metric) {
+                None => Err(Reason::NotApplicable),
+                // The value is the claim itself.
+                Some(outcome) if outcome.flags.contains(Flag::Claimed) => Err(Reason::SummaryOnly),
+                Some(outcome) => outcome.as_f64(),
+            },
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 
 mod attribution;
 mod claims;
+mod decode;
 mod energy;
 mod latency;
 mod node;
@@ -21,6 +22,7 @@ use crate::series::{self, DeviceSet, StageEnergy};
 
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
+pub use decode::{StepTiming, step_timings};
 
 /// Version of the definitions: raised whenever a published number could change.
 pub const DEFINITIONS_VERSION: u32 = 1;
@@ -58,6 +60,7 @@ const FAMILIES: &[&[Metric]] = &[
     &latency::ITL,
     &latency::E2E,
     node::METRICS,
+    decode::METRICS,
 ];
 
 /// Every metric of a run, in the order of result tables.
@@ -153,10 +156,16 @@ struct Context<'run> {
 #[must_use]
 pub fn analyze(run: &Run, options: &Options) -> RunAnalysis {
     let mut row = MetricRow::new();
-    let requests = if run.manifest.kind == RunKind::Serving {
-        analyze_serving(run, options, &mut row)
-    } else {
-        Err(not_served(run.manifest.kind))
+    let requests = match run.manifest.kind {
+        RunKind::Serving => analyze_serving(run, options, &mut row),
+        RunKind::Decode => {
+            decode::fill(run, &mut row);
+            Err(Reason::NotApplicable)
+        }
+        RunKind::Summary => {
+            decode::fill_claimed(&run.manifest, &mut row);
+            Err(Reason::SummaryOnly)
+        }
     };
     row.fill_missing(not_served(run.manifest.kind));
     let claims = claims::compare(&run.manifest.claims, &row);

@@ -1,4 +1,4 @@
-//! The stage windows of a serving run.
+//! The stage windows of a run.
 
 use wattrace_schema::{Interval, Reason, Stages, TimestampNs};
 
@@ -23,4 +23,9 @@ pub(super) fn startup(stages: &Stages) -> Result<Interval, Reason> {
 /// [formal_start, formal_end].
 pub(super) fn formal(stages: &Stages) -> Result<Interval, Reason> {
     between(stages.formal_start, stages.formal_end)
+}
+
+/// [decode_start, decode_end].
+pub(super) fn decode(stages: &Stages) -> Result<Interval, Reason> {
+    between(stages.decode_start, stages.decode_end)
 }
