@@ -23,10 +23,15 @@ fn a_sound_run_gives_the_numbers_worked_by_hand() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let rows = read_csv(&results.join("runs.csv"));
     assert_eq!(rows.len(), 1);
-    let number = |column: &str| rows[0][column].parse::<f64>().unwrap_or_else(|_| panic!("{column}: {rows:?}"));
+    let number = |column: &str| {
+        rows[0][column].parse::<f64>().unwrap_or_else(|_| panic!("{column}: {rows:?}"))
+    };
     let close = |column: &str, expected: f64| {
         let value = number(column);
-        assert!((value - expected).abs() <= 1e-9 * expected.abs(), "{column}: {value}, not {expected}");
+        assert!(
+            (value - expected).abs() <= 1e-9 * expected.abs(),
+            "{column}: {value}, not {expected}"
+        );
     };
     close("idle_power_w", 100.0);
     // 15 s at 100 W; the last tenth of a second rises from 100 to 300 W: + 0.1 s * 100 W.
@@ -71,7 +76,11 @@ fn neither_jobs_nor_the_order_of_rows_change_a_byte() {
         files_below(&results)
     };
     let one = tables(&sorted, "one", "1");
-    assert!(one.contains_key("requests.parquet") && one.contains_key("runs.csv"), "{:?}", one.keys());
+    assert!(
+        one.contains_key("requests.parquet") && one.contains_key("runs.csv"),
+        "{:?}",
+        one.keys()
+    );
     let two = tables(&sorted, "two", "2");
     // results.json holds the command line, which names the folder.
     let without_command = |mut files: std::collections::BTreeMap<String, Vec<u8>>| {
@@ -83,7 +92,10 @@ fn neither_jobs_nor_the_order_of_rows_change_a_byte() {
     let mut other_order = without_command(tables(&shuffled, "three", "2"));
     assert_eq!(one.keys().collect::<Vec<_>>(), other_order.keys().collect::<Vec<_>>());
     for (name, bytes) in &one {
-        assert!(Some(bytes) == other_order.remove(name).as_ref(), "{name} depends on the order of rows");
+        assert!(
+            Some(bytes) == other_order.remove(name).as_ref(),
+            "{name} depends on the order of rows"
+        );
     }
 }
 

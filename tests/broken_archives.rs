@@ -11,8 +11,7 @@ use arrow_array::{Array, Float32Array, Int64Array, TimestampNanosecondArray};
 use serde_json::json;
 
 use support::{
-    Columns, RunBuilder, at, counts, numbers, optional_times, read_csv, run, stamp, texts,
-    wattrace,
+    Columns, RunBuilder, at, counts, numbers, optional_times, read_csv, run, stamp, texts, wattrace,
 };
 
 /// A way to break a run.
@@ -20,7 +19,9 @@ type Break = fn(&mut RunBuilder);
 
 /// Every case, by name.
 const CASES: &[(&str, Break)] = &[
-    ("power-truncated", |run| run.after_digest = Some(("power.parquet".into(), |bytes| bytes.truncate(1000)))),
+    ("power-truncated", |run| {
+        run.after_digest = Some(("power.parquet".into(), |bytes| bytes.truncate(1000)))
+    }),
     ("power-truncated-with-its-digest", |run| {
         let mut bytes = run.power().parquet();
         bytes.truncate(bytes.len() / 2);
@@ -41,7 +42,8 @@ const CASES: &[(&str, Break)] = &[
     ("power-has-no-rows", |run| {
         let rows = run.power().batch().slice(0, 0);
         let columns = rows.schema().fields().iter().zip(rows.columns());
-        let columns = columns.map(|(field, array)| (field.name().clone(), array.clone(), true)).collect();
+        let columns =
+            columns.map(|(field, array)| (field.name().clone(), array.clone(), true)).collect();
         run.power = Some(Columns(columns));
     }),
     ("digest-wrong", |run| {
@@ -108,12 +110,20 @@ const CASES: &[(&str, Break)] = &[
             (0..run.power().rows() as u64).filter(|row| !(450..=550).contains(row)).collect();
         run.power().reordered(&rows);
     }),
-    ("counter-falls", |run| change_counter(run, |row, energy| if row > 500 { energy - 6000.0 } else { energy })),
-    ("counter-stalls", |run| change_counter(run, |row, energy| if (450..500).contains(&row) { 9000.0 } else { energy })),
-    ("formal-ends-before-it-starts", |run| run.manifest["stages"]["formal_end"] = json!(stamp(-1.0))),
+    ("counter-falls", |run| {
+        change_counter(run, |row, energy| if row > 500 { energy - 6000.0 } else { energy })
+    }),
+    ("counter-stalls", |run| {
+        change_counter(run, |row, energy| if (450..500).contains(&row) { 9000.0 } else { energy })
+    }),
+    ("formal-ends-before-it-starts", |run| {
+        run.manifest["stages"]["formal_end"] = json!(stamp(-1.0))
+    }),
     ("stamps-out-of-order", |run| run.manifest["stages"]["ready"] = json!(stamp(20.0))),
     ("stamp-is-local-time", |run| run.manifest["stages"]["launch"] = json!("2026-01-01 00:00:00")),
-    ("stamp-in-the-year-9999", |run| run.manifest["stages"]["launch"] = json!("9999-01-01T00:00:00Z")),
+    ("stamp-in-the-year-9999", |run| {
+        run.manifest["stages"]["launch"] = json!("9999-01-01T00:00:00Z")
+    }),
     ("request-ends-before-it-starts", |run| {
         let mut ends = request_times(run, 1.0);
         ends[5] = Some(at(-10.0));
@@ -170,7 +180,9 @@ const CASES: &[(&str, Break)] = &[
         run.power().set("source", texts(&sources));
     }),
     ("run-json-is-not-json", |run| raw_manifest(run, b"{\"schema_version\": 1,".to_vec())),
-    ("run-json-is-not-utf8", |run| raw_manifest(run, b"{\"schema_version\": 1, \"run_id\": \"\xff\xfe\"}".to_vec())),
+    ("run-json-is-not-utf8", |run| {
+        raw_manifest(run, b"{\"schema_version\": 1, \"run_id\": \"\xff\xfe\"}".to_vec())
+    }),
     ("run-json-is-empty", |run| raw_manifest(run, Vec::new())),
     ("run-json-of-another-version", |run| run.manifest["schema_version"] = json!(2)),
     ("run-json-without-a-model", |run| {
@@ -227,8 +239,11 @@ fn spoil_power(run: &mut RunBuilder, value: f64) {
 fn change_counter(run: &mut RunBuilder, change: fn(usize, f64) -> f64) {
     let array = run.power().get("energy_j").clone();
     let array = array.as_any().downcast_ref::<arrow_array::Float64Array>().unwrap();
-    let energy: Vec<_> =
-        array.iter().enumerate().map(|(row, energy)| energy.map(|energy| change(row, energy))).collect();
+    let energy: Vec<_> = array
+        .iter()
+        .enumerate()
+        .map(|(row, energy)| energy.map(|energy| change(row, energy)))
+        .collect();
     run.power().set("energy_j", numbers(&energy));
 }
 
@@ -249,7 +264,12 @@ fn every_broken_run_is_named_and_the_sound_one_analysed() {
         break_run(&mut broken);
         broken.write(&archive);
         let results = folder.path().join("results");
-        let analyzed = wattrace(["analyze".as_ref(), archive.as_os_str(), "--out".as_ref(), results.as_os_str()]);
+        let analyzed = wattrace([
+            "analyze".as_ref(),
+            archive.as_os_str(),
+            "--out".as_ref(),
+            results.as_os_str(),
+        ]);
         let rows = read_csv(&results.join("runs.csv"));
         let row = |id: &str| rows.iter().find(|row| row["run_id"] == id).unwrap();
         let sound = row("sound");
@@ -267,7 +287,9 @@ fn every_broken_run_is_named_and_the_sound_one_analysed() {
             let value = without_paths(&broken[column], &archive);
             writeln!(golden, "    {column}: {value}").unwrap();
         }
-        for line in without_paths(&checked.stdout, &archive).lines().filter(|line| line.contains("broken")) {
+        for line in
+            without_paths(&checked.stdout, &archive).lines().filter(|line| line.contains("broken"))
+        {
             writeln!(golden, "    check: {}", line.trim()).unwrap();
         }
     }
@@ -286,13 +308,16 @@ fn a_link_out_of_the_archive_is_refused() {
     let outside = run("elsewhere").write(&folder.path().join("outside"));
     let linked = run("linked").write(&archive);
     std::fs::remove_file(linked.join("power.parquet")).unwrap();
-    std::os::unix::fs::symlink(outside.join("power.parquet"), linked.join("power.parquet")).unwrap();
+    std::os::unix::fs::symlink(outside.join("power.parquet"), linked.join("power.parquet"))
+        .unwrap();
     let results = folder.path().join("results");
-    let ended = wattrace(["analyze".as_ref(), archive.as_os_str(), "--out".as_ref(), results.as_os_str()]);
+    let ended =
+        wattrace(["analyze".as_ref(), archive.as_os_str(), "--out".as_ref(), results.as_os_str()]);
     assert_eq!(ended.code, 1, "{ended:?}");
     let rows = read_csv(&results.join("runs.csv"));
     let error = rows.iter().find(|row| row["run_id"] == "linked").unwrap()["error"].clone();
-    let error = error.replace(&folder.path().canonicalize().unwrap().display().to_string(), "[FOLDER]");
+    let error =
+        error.replace(&folder.path().canonicalize().unwrap().display().to_string(), "[FOLDER]");
     let error = error.replace(&folder.path().display().to_string(), "[FOLDER]");
     assert_eq!(
         error,
@@ -304,7 +329,12 @@ fn a_link_out_of_the_archive_is_refused() {
 #[test]
 fn an_archive_without_runs_is_no_usable_input() {
     let folder = tempfile::tempdir().unwrap();
-    let ended = wattrace(["analyze".as_ref(), folder.path().as_os_str(), "--out".as_ref(), "results".as_ref()]);
+    let ended = wattrace([
+        "analyze".as_ref(),
+        folder.path().as_os_str(),
+        "--out".as_ref(),
+        "results".as_ref(),
+    ]);
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.stderr.contains("holds no run; expected a folder with a run.json"), "{ended:?}");
     let missing = folder.path().join("nowhere");

@@ -11,7 +11,8 @@ use support::{read_csv, run, wattrace};
 
 /// A Python with pandas and pyarrow, if there is one.
 fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("WATTRACE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+    let python =
+        std::env::var_os("WATTRACE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
     let imports = Command::new(&python).args(["-c", "import pandas, pyarrow"]).output();
     imports.is_ok_and(|output| output.status.success()).then_some(python)
 }
@@ -87,7 +88,12 @@ fn compare(archive: &Path) -> usize {
         }
     }
     let shown: Vec<_> = differences.iter().take(40).cloned().collect();
-    assert!(differences.is_empty(), "{} of {compared} differ:\n{}", differences.len(), shown.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} of {compared} differ:\n{}",
+        differences.len(),
+        shown.join("\n")
+    );
     println!("{compared} values compared with the peer");
     compared
 }
@@ -102,7 +108,9 @@ fn same(ours: &str, peer: &str) -> bool {
     }
     let number = |text: &str| text.parse::<f64>().ok();
     match (number(ours), number(peer)) {
-        (Some(ours), Some(peer)) => (ours - peer).abs() <= TOLERANCE * ours.abs().max(peer.abs()).max(1e-9),
+        (Some(ours), Some(peer)) => {
+            (ours - peer).abs() <= TOLERANCE * ours.abs().max(peer.abs()).max(1e-9)
+        }
         _ => false,
     }
 }

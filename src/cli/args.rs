@@ -55,12 +55,8 @@ pub(crate) enum Colour {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Import(Import),
-    Check(Check),
     Analyze(Analyze),
-    Fit(Fit),
-    Predict(Predict),
     Geometry(Geometry),
-    Simulate(Simulate),
     Completions(Completions),
     Man(Man),
 }
@@ -270,7 +266,8 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 fn limit(text: &str) -> Result<(Limit, f64), String> {
-    let (name, value) = text.split_once(':').ok_or("expected a name and milliseconds, such as ttft:500")?;
+    let (name, value) =
+        text.split_once(':').ok_or("expected a name and milliseconds, such as ttft:500")?;
     let limit = match name {
         "ttft" => Limit::Ttft,
         "tpot" => Limit::Tpot,

@@ -35,12 +35,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     }
     match &cli.command {
         Command::Import(args) => command::import::run(args, &output),
-        Command::Check(args) => command::check::run(args, &output),
         Command::Analyze(args) => command::analyze::run(args, &output),
-        Command::Fit(args) => command::fit::run(args, &output),
-        Command::Predict(args) => command::predict::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
-        Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),
         Command::Man(args) => command::man::run(args),
     }
@@ -51,7 +47,10 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
 fn stop_on_interrupt() {
     let handler = ctrlc::set_handler(|| {
         to_stderr("interrupted");
-        #[expect(clippy::exit, reason = "the handler runs beside the work and must end the program")]
+        #[expect(
+            clippy::exit,
+            reason = "the handler runs beside the work and must end the program"
+        )]
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     if let Err(error) = handler {

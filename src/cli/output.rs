@@ -57,6 +57,11 @@ impl Output {
         }
     }
 
+    /// Says what could not be done; never kept quiet.
+    pub(crate) fn error(&self, text: &str) {
+        to_stderr(&format!("error: {text}"));
+    }
+
     /// Says what was done, for those who asked.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {

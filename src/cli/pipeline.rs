@@ -91,7 +91,11 @@ fn one_run(location: &RunLocation, plan: &Plan) -> Done {
         }
         Err(error) => {
             let manifest = read_manifest(location).ok();
-            Done { record: RunRecord { path, manifest, analysis: Err(error) }, requests: None, warnings }
+            Done {
+                record: RunRecord { path, manifest, analysis: Err(error) },
+                requests: None,
+                warnings,
+            }
         }
     }
 }

@@ -220,7 +220,9 @@ impl RunBuilder {
         std::fs::create_dir_all(&folder).unwrap();
         let mut files = BTreeMap::new();
         let mut entries = serde_json::Map::new();
-        for (name, columns) in [("power.parquet", &self.power), ("requests.parquet", &self.requests)] {
+        for (name, columns) in
+            [("power.parquet", &self.power), ("requests.parquet", &self.requests)]
+        {
             if let Some(columns) = columns {
                 let mut bytes = columns.parquet();
                 let digest = format!("{:x}", HexDigest(&bytes));
