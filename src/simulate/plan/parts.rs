@@ -6,8 +6,8 @@ use wattrace_schema::{Model, Reading, Scope};
 use super::quantity::{
     Batch, Boards, BytesPerValue, Count, Dimension, Efficiency, GigabytesPerSecond,
     IntervalMilliseconds, Joules, JoulesPerGigabyte, JoulesPerToken, Microseconds, Milliseconds,
-    Parameters, Percent, PositiveJoules, RequestsPerSecond, Seconds, SignedMilliseconds, SignedPercent,
-    Tokens, TokensPerSecond, Watts,
+    Parameters, Percent, PositiveJoules, RequestsPerSecond, Seconds, SignedMilliseconds,
+    SignedPercent, Tokens, TokensPerSecond, Watts,
 };
 use super::value::Lengths;
 

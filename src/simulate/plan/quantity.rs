@@ -3,61 +3,20 @@
 //! can hold; they are no judgement of what is realistic.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-macro_rules! quantities {
-    ($number:ty; $($name:ident $words:literal $min:literal to $max:literal;)+) => {$(
-        #[doc = concat!($words, ".")]
-        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-        pub(crate) struct $name($number);
-
-        impl $name {
-            /// A default that stands in the code; the compiler refuses one that is out of range.
-            pub(crate) const fn constant(value: $number) -> Self {
-                assert!(value >= $min && value <= $max);
-                Self(value)
-            }
-
-            pub(crate) const fn get(self) -> $number {
-                self.0
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Bounded;
-                impl Visitor<'_> for Bounded {
-                    type Value = $name;
-
-                    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        write!(formatter, "{} from {} to {}", $words, $min, $max)
-                    }
-
-                    fn visit_i64<E: Error>(self, value: i64) -> Result<$name, E> {
-                        let error = || E::invalid_value(Unexpected::Signed(value), &self);
-                        let number = Number::from_integer(value).ok_or_else(error)?;
-                        if ($min..=$max).contains(&number) { Ok($name(number)) } else { Err(error()) }
-                    }
-
-                    fn visit_f64<E: Error>(self, value: f64) -> Result<$name, E> {
-                        let number = Number::from_float(value);
-                        let number = number.ok_or_else(|| E::invalid_type(Unexpected::Float(value), &self))?;
-                        if ($min..=$max).contains(&number) {
-                            Ok($name(number))
-                        } else {
-                            Err(E::invalid_value(Unexpected::Float(value), &self))
-                        }
-                    }
-                }
-                deserializer.deserialize_any(Bounded)
-            }
-        }
-    )+};
+/// A number with a range and words for it.
+trait Quantity: Sized {
+    type Number: Number;
+    const WORDS: &'static str;
+    const RANGE: (Self::Number, Self::Number);
+    fn new(number: Self::Number) -> Self;
 }
 
 /// How a TOML number becomes the quantity's own type.
-trait Number: Sized {
+trait Number: Copy + PartialOrd + fmt::Display {
     fn from_integer(value: i64) -> Option<Self>;
     fn from_float(value: f64) -> Option<Self>;
 }
@@ -92,6 +51,71 @@ impl Number for u64 {
     }
 }
 
+struct Bounded<Q>(PhantomData<Q>);
+
+impl<Q: Quantity> Bounded<Q> {
+    fn accept<E: Error>(&self, number: Option<Q::Number>, found: Unexpected) -> Result<Q, E> {
+        let (min, max) = Q::RANGE;
+        let inside = number.filter(|number| min <= *number && *number <= max);
+        inside.map(Q::new).ok_or_else(|| E::invalid_value(found, self))
+    }
+}
+
+impl<Q: Quantity> Visitor<'_> for Bounded<Q> {
+    type Value = Q;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = Q::RANGE;
+        write!(formatter, "{} from {min} to {max}", Q::WORDS)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Q, E> {
+        self.accept(Q::Number::from_integer(value), Unexpected::Signed(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Q, E> {
+        self.accept(Q::Number::from_float(value), Unexpected::Float(value))
+    }
+}
+
+macro_rules! quantities {
+    ($number:ty; $($name:ident $words:literal $min:literal to $max:literal;)+) => {$(
+        #[doc = concat!("Bounded number of ", $words, ".")]
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+        pub(crate) struct $name($number);
+
+        impl $name {
+            /// A default that stands in the code; the compiler refuses one that is out of range.
+            #[allow(dead_code, reason = "not every quantity has a default")]
+            pub(crate) const fn constant(value: $number) -> Self {
+                let (min, max) = <Self as Quantity>::RANGE;
+                assert!(min <= value && value <= max);
+                Self(value)
+            }
+
+            pub(crate) const fn get(self) -> $number {
+                self.0
+            }
+        }
+
+        impl Quantity for $name {
+            type Number = $number;
+            const WORDS: &'static str = $words;
+            const RANGE: ($number, $number) = ($min, $max);
+
+            fn new(number: $number) -> Self {
+                Self(number)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(Bounded(PhantomData))
+            }
+        }
+    )+};
+}
+
 quantities! { f64;
     Seconds "seconds" 0.0 to 1e6;
     PositiveSeconds "seconds" 0.001 to 1e6;
@@ -109,21 +133,21 @@ quantities! { f64;
     Percent "percent" 0.0 to 100.0;
     PercentBeyond "percent" 0.0 to 10_000.0;
     SignedPercent "percent" -100.0 to 100.0;
-    Efficiency "a share" 0.01 to 1.0;
+    Efficiency "shares" 0.01 to 1.0;
     TokensPerSecond "tokens per second" 1.0 to 1e9;
     RequestsPerSecond "requests per second" 0.01 to 1e6;
-    Shape "a shape" 0.0 to 5.0;
+    Shape "units" 0.0 to 5.0;
     BytesPerValue "bytes" 0.1 to 16.0;
 }
 
 quantities! { u32;
-    Count "a count" 1 to 10_000_000;
-    CountOrNone "a count" 0 to 10_000_000;
+    Count "items" 1 to 10_000_000;
+    CountOrNone "items" 0 to 10_000_000;
     Repeats "repeats" 1 to 100_000;
     Boards "boards" 1 to 1024;
     Batch "sequences" 1 to 100_000;
     Tokens "tokens" 1 to 10_000_000;
-    Dimension "a size" 1 to 100_000_000;
+    Dimension "elements" 1 to 100_000_000;
 }
 
 quantities! { u64;

@@ -17,6 +17,11 @@ use super::quantity::{Shape, Tokens};
 pub(crate) struct OneOrMany<T>(Vec<T>);
 
 impl<T> OneOrMany<T> {
+    /// A single value.
+    pub(crate) fn one(value: T) -> Self {
+        Self(vec![value])
+    }
+
     /// The values, at least one.
     pub(crate) fn values(&self) -> &[T] {
         &self.0
@@ -128,7 +133,7 @@ pub(crate) enum Lengths {
     Fixed(u32),
     /// Every length between the bounds equally often.
     Uniform { min: u32, max: u32 },
-    /// Log-normal, drawn anew while outside the bounds.
+    /// Log-normal, held within the bounds.
     LogNormal { min: u32, max: u32, median: f64, sigma: f64 },
 }
 
@@ -148,9 +153,8 @@ impl<'de> Deserialize<'de> for Lengths {
             type Value = Lengths;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(
-                    "a number of tokens, { min, max }, or { min, max, median, sigma }",
-                )
+                formatter
+                    .write_str("a number of tokens, { min, max }, or { min, max, median, sigma }")
             }
 
             fn visit_i64<E: Error>(self, value: i64) -> Result<Lengths, E> {

@@ -1,0 +1,313 @@
+//! Plans: which runs to simulate, in TOML.
+//!
+//! A plan names its parts once and combines them in entries:
+//!
+//! ```toml
+//! seed = 7                            # same seed, same bytes
+//! start = "2026-01-31T12:00:00Z"      # of the first run; the next ones follow an hour apart
+//!
+//! [models."Qwen/Qwen2.5-7B"]          # public geometry
+//! [hardware.simulated-h200]           # accelerator, count, power by activity, node power
+//! [engines.simulated-a]               # step times, batch limit, start-up
+//! [workloads.chat]                    # lengths, and concurrency or request rate
+//! [sensors.board]                     # interval, noise, counter, clock
+//!
+//! [[serving]]                         # a run for every combination of its lists, times `repeat`
+//! [[decode]]                          # one setting of the energy model …
+//! [[decode.cells]]                    # … and its cells: batch × history, or a draining cohort
+//! ```
+//!
+//! Unknown keys and values out of range are errors that name file, line and key.
+
+mod decode;
+mod parts;
+mod quantity;
+mod serving;
+mod value;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub(crate) use decode::{DecodeRun, EnergyLaw, Group};
+pub(crate) use parts::{EnginePlan, HardwarePlan, ModelPlan, SensorPlan};
+pub(crate) use serving::{Arrival, FailurePlan, ReleasePlan, ServingRun, StagePlan, TransientPlan};
+pub(crate) use value::Lengths;
+
+use crate::{PlanError, SimulateError};
+use parts::WorkloadPlan;
+use value::{OneOrMany, Start};
+
+/// Runs that one plan may have; each begins an hour after the one before.
+const MAX_RUNS: usize = 100_000;
+
+/// A valid plan: every run with its parts.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) file_name: String,
+    pub(crate) seed: u64,
+    pub(crate) start_ns: i64,
+    pub(crate) notes: Vec<String>,
+    pub(crate) runs: Vec<PlannedRun>,
+}
+
+/// One run of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedRun {
+    pub(crate) run_id: String,
+    /// Place in the plan, which picks the run's random numbers and start.
+    pub(crate) index: usize,
+    pub(crate) kind: PlannedKind,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum PlannedKind {
+    Serving(Box<ServingRun>),
+    Decode(Box<DecodeRun>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    seed: u64,
+    start: Start,
+    /// Copied to the provenance of every run.
+    #[serde(default)]
+    notes: Vec<String>,
+    #[serde(default)]
+    models: BTreeMap<String, ModelPlan>,
+    #[serde(default)]
+    hardware: BTreeMap<String, HardwarePlan>,
+    #[serde(default)]
+    engines: BTreeMap<String, EnginePlan>,
+    #[serde(default)]
+    workloads: BTreeMap<String, WorkloadPlan>,
+    #[serde(default)]
+    sensors: BTreeMap<String, SensorPlan>,
+    #[serde(default)]
+    serving: Vec<Spanned<serving::ServingPlan>>,
+    #[serde(default)]
+    decode: Vec<Spanned<decode::DecodePlan>>,
+}
+
+impl Plan {
+    /// Reads a plan from its file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a valid plan.
+    pub fn read(path: &Path) -> Result<Self, SimulateError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SimulateError::Read { path: path.to_owned(), source })?;
+        Ok(Self::parse(&text, path)?)
+    }
+
+    /// Parses the text of a plan; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the line, the key, what was found and what is expected.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
+        let file: PlanFile =
+            toml::from_str(text).map_err(|error| syntax_error(text, path, error))?;
+        let runs = file.expand().map_err(|fault| fault.into_error(text, path))?;
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let start_ns = file.start.nanos();
+        Ok(Self { file_name, seed: file.seed, start_ns, notes: file.notes, runs })
+    }
+
+    /// The ids of the runs, in order.
+    pub fn run_ids(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.runs.iter().map(|run| run.run_id.as_str())
+    }
+}
+
+impl PlanFile {
+    fn expand(&self) -> Result<Vec<PlannedRun>, Fault> {
+        let parts = Parts { file: self, seed: self.seed };
+        let mut runs: Vec<PlannedRun> = Vec::new();
+        let mut ids = BTreeSet::new();
+        let mut add = |run_id: String, kind: PlannedKind, span: Range<usize>, section: &str| {
+            if !ids.insert(run_id.clone()) {
+                let message = format!("two runs have the id \"{run_id}\"; expected every id once");
+                return Err(Fault::new(span, section, &message));
+            }
+            if runs.len() == MAX_RUNS {
+                let message = format!("the plan has more runs than {MAX_RUNS}; expected fewer");
+                return Err(Fault::new(span, section, &message));
+            }
+            runs.push(PlannedRun { run_id, index: runs.len(), kind });
+            Ok(())
+        };
+        for entry in &self.serving {
+            for (id, run) in serving::ServingPlan::expand(entry, &parts)? {
+                add(id, PlannedKind::Serving(Box::new(run)), entry.span(), "serving")?;
+            }
+        }
+        for (index, entry) in self.decode.iter().enumerate() {
+            for (id, run) in decode::DecodePlan::expand(entry, index, &parts)? {
+                add(id, PlannedKind::Decode(Box::new(run)), entry.span(), "decode")?;
+            }
+        }
+        if runs.is_empty() {
+            let message =
+                "the plan has no run; expected at least one [[serving]] or [[decode]] entry";
+            return Err(Fault { span: None, key: None, message: message.to_owned() });
+        }
+        Ok(runs)
+    }
+}
+
+/// The named parts, for look-up by the entries.
+struct Parts<'a> {
+    file: &'a PlanFile,
+    seed: u64,
+}
+
+type Named<'a, T> = Vec<(&'a str, &'a T)>;
+
+impl<'a> Parts<'a> {
+    fn models(
+        &self,
+        key: &str,
+        names: &'a Spanned<OneOrMany<String>>,
+    ) -> Result<Named<'a, ModelPlan>, Fault> {
+        look_up(&self.file.models, "models", key, names)
+    }
+
+    fn hardware(
+        &self,
+        key: &str,
+        names: &'a Spanned<OneOrMany<String>>,
+    ) -> Result<Named<'a, HardwarePlan>, Fault> {
+        look_up(&self.file.hardware, "hardware", key, names)
+    }
+
+    fn engines(
+        &self,
+        key: &str,
+        names: &'a Spanned<OneOrMany<String>>,
+    ) -> Result<Named<'a, EnginePlan>, Fault> {
+        look_up(&self.file.engines, "engines", key, names)
+    }
+
+    fn workloads(
+        &self,
+        key: &str,
+        names: &'a Spanned<OneOrMany<String>>,
+    ) -> Result<Named<'a, WorkloadPlan>, Fault> {
+        look_up(&self.file.workloads, "workloads", key, names)
+    }
+
+    /// The sensors of a run by id, in the order of `power.parquet`.
+    fn sensors(
+        &self,
+        key: &str,
+        names: &'a Spanned<OneOrMany<String>>,
+    ) -> Result<Vec<(String, SensorPlan)>, Fault> {
+        let found = look_up(&self.file.sensors, "sensors", key, names)?;
+        let by_id: BTreeMap<&str, &SensorPlan> = found.iter().copied().collect();
+        if by_id.len() < found.len() {
+            return Err(Fault::new(names.span(), key, "a sensor is listed twice; expected once"));
+        }
+        Ok(by_id.into_iter().map(|(id, sensor)| (id.to_owned(), sensor.clone())).collect())
+    }
+
+    /// Adds `repeat` runs; their number shows in the ids when there are several.
+    fn push_repeats<R>(
+        &self,
+        runs: &mut Vec<(String, R)>,
+        id: &str,
+        repeat: u32,
+        make: impl Fn(u32) -> R,
+    ) -> Result<(), String> {
+        let digits = repeat.to_string().len();
+        for index in 0..repeat {
+            if runs.len() == MAX_RUNS {
+                return Err(format!("the entry has more runs than {MAX_RUNS}; expected fewer"));
+            }
+            let number = index + 1;
+            let suffix = if repeat > 1 { format!("-{number:0digits$}") } else { String::new() };
+            runs.push((format!("{id}{suffix}"), make(index)));
+        }
+        Ok(())
+    }
+}
+
+fn look_up<'a, T>(
+    table: &'a BTreeMap<String, T>,
+    section: &str,
+    key: &str,
+    names: &'a Spanned<OneOrMany<String>>,
+) -> Result<Named<'a, T>, Fault> {
+    let find = |name: &'a String| {
+        table.get(name).map(|part| (name.as_str(), part)).ok_or_else(|| {
+            let known: Vec<String> = table.keys().map(|known| format!("\"{known}\"")).collect();
+            let expected = match known.as_slice() {
+                [] => format!("a [{section}.\"{name}\"] table; the plan has no [{section}] at all"),
+                [one] => one.clone(),
+                _ => format!("one of {}", known.join(", ")),
+            };
+            Fault::new(
+                names.span(),
+                key,
+                &format!("\"{name}\" is not in [{section}]; expected {expected}"),
+            )
+        })
+    };
+    names.get_ref().values().iter().map(find).collect()
+}
+
+/// A name as part of a run's id.
+fn id_part(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let plain =
+        |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    last.chars().map(plain).collect()
+}
+
+/// Something wrong at a place in the plan's text.
+#[derive(Debug)]
+struct Fault {
+    span: Option<Range<usize>>,
+    key: Option<String>,
+    message: String,
+}
+
+impl Fault {
+    fn new(span: Range<usize>, key: &str, message: &str) -> Self {
+        Self { span: Some(span), key: Some(key.to_owned()), message: message.to_owned() }
+    }
+
+    fn into_error(self, text: &str, path: &Path) -> PlanError {
+        PlanError {
+            path: PathBuf::from(path),
+            line: self.span.map(|span| line_of(text, span.start)),
+            key: self.key,
+            message: self.message,
+        }
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+/// An error of the TOML reader in the words of this crate. The reader keeps the path of the key to
+/// itself but prints it when it does not have the text.
+fn syntax_error(text: &str, path: &Path, mut error: toml::de::Error) -> PlanError {
+    error.set_input(None);
+    let printed = error.to_string();
+    let key = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("in `")?.strip_suffix('`').map(str::to_owned));
+    let message = error
+        .message()
+        .replace("unknown field", "unknown key")
+        .replace("missing field", "missing key")
+        .replace("duplicate field", "duplicate key")
+        .replace('`', "\"");
+    let line = error.span().map(|span| line_of(text, span.start));
+    PlanError { path: PathBuf::from(path), line, key, message }
+}

@@ -1,0 +1,14 @@
+//! From the plan's units of time to nanoseconds and back.
+
+/// The nearest whole nanosecond. Plans are bounded to far less than 64 bits hold.
+pub(crate) fn seconds_to_ns(seconds: f64) -> i64 {
+    (seconds * 1e9).round() as i64
+}
+
+pub(crate) fn milliseconds_to_ns(milliseconds: f64) -> i64 {
+    (milliseconds * 1e6).round() as i64
+}
+
+pub(crate) fn nanoseconds_to_seconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
