@@ -180,3 +180,6 @@ impl RunLocation {
         Self { relative, folder: self.folder.join(name), root: self.root.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ pub mod format;
 pub mod geometry;
 mod manifest;
 mod reader;
+#[cfg(test)]
+mod testing;
 mod writer;
 
 pub use archive::{ArchiveListing, RunLocation, archive_digest, find_runs, list_archive};

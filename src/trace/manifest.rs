@@ -20,6 +20,9 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<RunManifest, T
     let text = std::str::from_utf8(bytes).map_err(|error| {
         invalid(format!("byte {} is not UTF-8; expected JSON text in UTF-8", error.valid_up_to()))
     })?;
+    if !text.trim_start().starts_with('{') {
+        return Err(invalid("it does not begin with \"{\"; expected a JSON object".to_owned()));
+    }
     check_version(text).map_err(invalid)?;
     let mut json = serde_json::Deserializer::from_str(text);
     let manifest: RunManifest = serde_path_to_error::deserialize(&mut json).map_err(|error| {

@@ -151,3 +151,6 @@ fn sorted_order(rows: usize, compare: impl Fn(usize, usize) -> Ordering) -> Opti
 fn permuted<T: Copy>(values: &[T], order: &[usize]) -> Vec<T> {
     order.iter().map(|index| values[*index]).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -367,3 +367,6 @@ fn file_name_problem(name: &str) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,6 +78,9 @@ impl FileBytes {
     /// Reads the footer.
     pub(crate) fn parse(self) -> Result<TableFile, TraceError> {
         let Self { path, table, bytes } = self;
+        if let Some(problem) = frame_problem(&bytes) {
+            return Err(TraceError::Parquet { path, message: problem.to_owned() });
+        }
         let written =
             guarded(&path, || ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()))?;
         let footer = written.metadata().clone();
@@ -232,8 +235,34 @@ fn guarded<T>(
 ) -> Result<T, TraceError> {
     let unreadable = |message: String| TraceError::Parquet { path: path.to_owned(), message };
     match catch_unwind(AssertUnwindSafe(decode)) {
-        Ok(result) => result.map_err(|error| unreadable(error.to_string())),
+        Ok(result) => result.map_err(|error| unreadable(decoder_message(error))),
         Err(_) => Err(unreadable("the decoder gave up on its bytes".to_owned())),
+    }
+}
+
+/// What the decoder says, without the name of its error type before it.
+fn decoder_message(error: ParquetError) -> String {
+    match error {
+        ParquetError::General(message)
+        | ParquetError::NYI(message)
+        | ParquetError::EOF(message)
+        | ParquetError::ArrowError(message) => message,
+        other => other.to_string(),
+    }
+}
+
+/// What is wrong with the first and last bytes, which tell a file that was cut off from one that was
+/// never Parquet.
+fn frame_problem(bytes: &[u8]) -> Option<&'static str> {
+    const MAGIC: &[u8] = b"PAR1";
+    if bytes.is_empty() {
+        Some("it is empty")
+    } else if !bytes.starts_with(MAGIC) {
+        Some("it does not begin with PAR1, as Parquet files do")
+    } else if !bytes.ends_with(MAGIC) || bytes.len() < 3 * MAGIC.len() {
+        Some("it does not end with PAR1, so it was cut off or is still being written")
+    } else {
+        None
     }
 }
 
