@@ -1,9 +1,10 @@
 //! One Parquet file: its bytes, what run.json says of them, and its columns as declared.
 
+use std::cell::Cell;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
@@ -12,7 +13,9 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use wattrace_schema::{Column, ColumnType, FileEntry, Presence, Table};
 
 use super::column::Batch;
@@ -58,7 +61,12 @@ impl FileBytes {
         }
         let path = location.file(table.file)?;
         let bytes = fs::read(&path).map_err(TraceError::io("read", &path))?;
-        Ok(Some(Self { path, table, bytes: Bytes::from(bytes) }))
+        Ok(Some(Self::new(path, table, bytes)))
+    }
+
+    /// The bytes of the file of `table`, which lie at `path`.
+    pub(crate) fn new(path: PathBuf, table: &'static Table, bytes: Vec<u8>) -> Self {
+        Self { path, table, bytes: Bytes::from(bytes) }
     }
 
     /// Compares the SHA-256 of the bytes with run.json.
@@ -91,6 +99,17 @@ impl FileBytes {
             return Err(unreadable(format!(
                 "its footer says {rows} rows, but its row groups hold {in_groups}"
             )));
+        }
+        let chunks = footer.row_groups().iter().flat_map(|group| group.columns());
+        // Columns that nobody declared may be as they like.
+        let declared = |chunk: &&ColumnChunkMetaData| {
+            let root = chunk.column_path().parts().first();
+            root.is_some_and(|root| table.column(root).is_some())
+        };
+        if let Some(problem) =
+            chunks.filter(declared).find_map(|chunk| chunk_problem(chunk, bytes.len()))
+        {
+            return Err(unreadable(problem));
         }
         let plain = guarded(&path, || {
             parquet_to_arrow_schema(footer.file_metadata().schema_descr(), None)
@@ -230,14 +249,37 @@ impl TableFile {
 /// mislead it some of its arithmetic is unchecked, and one bad file must not stop the other runs. The
 /// decoder's state is dropped either way, so nothing half-changed is seen again.
 fn guarded<T>(
-    path: &std::path::Path,
+    path: &Path,
     decode: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, TraceError> {
     let unreadable = |message: String| TraceError::Parquet { path: path.to_owned(), message };
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    quiet_panics();
+    GUARDED.set(true);
+    let result = catch_unwind(AssertUnwindSafe(decode));
+    GUARDED.set(false);
+    match result {
         Ok(result) => result.map_err(|error| unreadable(decoder_message(error))),
-        Err(_) => Err(unreadable("the decoder gave up on its bytes".to_owned())),
+        Err(_) => Err(unreadable("its bytes contradict each other".to_owned())),
     }
+}
+
+thread_local! {
+    /// Whether this thread is inside [`guarded`].
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics that [`guarded`] catches off the standard error stream, where they would look like a
+/// failure of the program rather than of a file. Every other panic is reported as before.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                report(panic);
+            }
+        }));
+    });
 }
 
 /// What the decoder says, without the name of its error type before it.
@@ -264,6 +306,27 @@ fn frame_problem(bytes: &[u8]) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// What is wrong with the place or the packing of one column in one row group.
+fn chunk_problem(chunk: &ColumnChunkMetaData, file_bytes: usize) -> Option<String> {
+    let column = chunk.column_path().string();
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let bytes = chunk.compressed_size();
+    let end = start.checked_add(bytes).and_then(|end| usize::try_from(end).ok());
+    if start < 0 || bytes < 0 || end.is_none_or(|end| end > file_bytes) {
+        return Some(format!(
+            "column \"{column}\" would be {bytes} bytes at byte {start} of a file of {file_bytes}"
+        ));
+    }
+    let codec = match chunk.compression() {
+        Compression::BROTLI(_) => "brotli",
+        Compression::LZO => "lzo",
+        _ => return None,
+    };
+    Some(format!(
+        "column \"{column}\" is compressed with {codec}; expected zstd, snappy, gzip, lz4 or none"
+    ))
 }
 
 /// The types in which columns are decoded: those of the Parquet file itself (without the Arrow types
