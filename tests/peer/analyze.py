@@ -423,151 +423,129 @@ def summarise(values_ms, if_none):
     return found
 
 
-def latencies(ok, recorded_gaps):
-    def span(later, earlier, recorded):
-        """later − earlier in ns, the recorded duration where a time is null, NaN where neither is there."""
-        ns = (ok[later] - ok[earlier]).fillna(ok[recorded]) if recorded else ok[later] - ok[earlier]
-        return ns.where(ns >= 0)
-
-    ttft = span("t_first_token", "t_send", "ttft_ns")
-    e2e = span("t_end", "t_send", "e2e_ns")
-    decode = span("t_end", "t_first_token", None).fillna(e2e - ttft)
-    several = ok["output_tokens"] >= 2
-    tpot = decode[several] / (ok["output_tokens"][several] - 1)
-    _, gap_ns, chunk = recorded_gaps
-    spread = np.repeat(np.divide(gap_ns, chunk, out=np.zeros(len(gap_ns)), where=chunk > 0), chunk)
-    none = "no-successful-requests" if len(ok) == 0 else None
-    as_ms = lambda ns: ns.to_numpy(dtype=float, na_value=np.nan) / 1e6
+def latency_metrics(ok, recorded_gaps):
+    """Latencies of the successful formal requests; `ok` is None for a run without requests."""
+    if ok is None:
+        nothing = np.empty(0)
+        found = {name: (nothing, "no-requests") for name in ("ttft", "tpot", "itl", "e2e")}
+    else:
+        ttft = span_ns(ok, "t_send", "t_first_token", "ttft_ns")
+        e2e = span_ns(ok, "t_send", "t_end", "e2e_ns")
+        decode = span_ns(ok, "t_first_token", "t_end").fillna(e2e - ttft)
+        tpot = (decode / (ok["output_tokens"] - 1)).where(ok["output_tokens"] >= 2)
+        _, gap_ns, chunk = recorded_gaps
+        itl = np.repeat(np.divide(gap_ns, chunk, out=np.zeros(len(gap_ns)), where=chunk > 0), chunk)
+        found = {
+            "ttft": (ttft, "no-first-token"), "tpot": (tpot, "no-token-times"),
+            "itl": (pd.Series(itl), "no-token-gaps"), "e2e": (e2e, "missing-end"),
+        }
+        none = "no-successful-requests" if len(ok) == 0 else None
+        as_ms = lambda ns: ns.to_numpy(dtype=float, na_value=np.nan) / 1e6
+        found = {name: (as_ms(ns), none or reason) for name, (ns, reason) in found.items()}
     return {
-        "ttft": summarise(as_ms(ttft), none or "no-first-token"),
-        "tpot": summarise(as_ms(tpot), none or "no-token-times"),
-        "itl": summarise(spread / 1e6, none or "no-token-gaps"),
-        "e2e": summarise(as_ms(e2e), none or "missing-end"),
+        f"{name}_{suffix}": value
+        for name, (values_ms, reason) in found.items()
+        for suffix, value in summarise(values_ms, reason).items()
     }
+
+
+def span_ns(ok, earlier, later, recorded=None):
+    """later − earlier, or the recorded duration where a time is null. A negative result is null."""
+    ns = ok[later] - ok[earlier]
+    if recorded is not None:
+        ns = ns.fillna(ok[recorded])
+    return ns.where(ns >= 0)
 
 
 # --- One run ------------------------------------------------------------------------------------------
 
 
 def serving_metrics(manifest, power, requests):
-    """Metrics of a serving run, and its per-request rows."""
+    """Metrics of a serving run, and its per-request rows (None without requests)."""
     stages = stage_times(manifest)
-    at = stages.get
     sources = manifest.get("power_sources") or []
     gpus = device_set(power, sources, ("gpu-board", "gpu-module"))
     node = device_set(power, sources, ("node", "pdu"))
-    m = {}
-
-    def mean_power(energy, a, b):
-        return ratio(energy, duration(a, b), "empty-window")
-
-    # Stage energies by both methods.
-    ended = release_end(gpus, stages)
-    closed = not isinstance(ended, Missing) and ended is not None
-    not_closed = ended if isinstance(ended, Missing) else Missing("release-not-closed")
-    formal = at("formal_start"), at("formal_end")
-    windows = {
-        "startup": (at("launch"), at("formal_start")),
-        "formal": formal,
-        "release": (at("formal_end"), ended) if closed else not_closed,
-    }
-
-    def stage_energies(stage, window):
-        by_method = {
-            method: window if isinstance(window, Missing) else gpus.energy(method, *window)
-            for method in ("trapezoid", "counter")
-        }
-        m[f"{stage}_energy_trapezoid_j"] = by_method["trapezoid"]
-        m[f"{stage}_energy_counter_j"] = by_method["counter"]
-        m[f"{stage}_energy_method_difference"] = relative_difference(by_method["counter"], by_method["trapezoid"])
-        m[f"{stage}_energy_j"] = by_method[stage_method(manifest, stage, gpus)]
-
-    idle = at("idle_start"), at("idle_end")
-    m["idle_power_w"] = mean_power(gpus.energy("trapezoid", *idle), *idle)
-    for stage, window in windows.items():
-        stage_energies(stage, window)
-    energies = [m[f"{stage}_energy_j"] for stage in ("startup", "formal", "release")]
-    m["lifecycle_energy_j"] = total(*energies) if closed else not_closed
-    m["formal_power_w"] = mean_power(m["formal_energy_j"], *formal)
-    m["lifecycle_power_w"] = mean_power(m["lifecycle_energy_j"], at("launch"), ended) if closed else not_closed
-    m["release_closed"] = ended if isinstance(ended, Missing) else closed
-    m["release_end"] = ended if closed else not_closed
-    m["release_seconds"] = duration(at("formal_end"), ended) if closed else not_closed
-
-    # Requests and throughput.
-    ok = generation = None
+    formal = stages.get("formal_start"), stages.get("formal_end")
+    m = lifecycle_metrics(manifest, gpus, stages)
     if requests is None:
-        m["requests_total"] = m["requests_failed"] = m["output_tokens"] = Missing("no-requests")
-        completed = Missing("no-requests")
+        ok, missing = None, Missing("no-requests")
+        m.update(dict.fromkeys(("requests_total", "requests_failed", "output_tokens"), missing))
+        m.update(latency_metrics(None, None))
+        completed, rate = missing, claimed_rate(manifest)
     else:
         requests = requests[requests["stage"] == "formal"]
         success = (requests["status"] == "ok") & requests["output_tokens"].notna()
         ok = requests[success].sort_values(["t_end", "t_send", "request_id"], ignore_index=True)
-        completed = len(ok)
-        m["requests_total"] = len(requests)
-        m["requests_failed"] = len(requests) - completed
+        failed = requests[~success].sort_values("request_id")
+        recorded = chunks(ok)
+        generation = Generation(ok, recorded)
+        m["requests_total"], m["requests_failed"] = len(requests), len(failed)
         m["output_tokens"] = int(ok["output_tokens"].sum())
-        recorded_gaps = chunks(ok)
-        generation = Generation(ok, recorded_gaps)
-        for name, summary in latencies(ok, recorded_gaps).items():
-            m.update({f"{name}_{key}": value for key, value in summary.items()})
-    if ok is None:
-        for name in ("ttft", "tpot", "itl", "e2e"):
-            m.update({f"{name}_{key}": v for key, v in summarise(np.empty(0), "no-requests").items()})
+        m.update(latency_metrics(ok, recorded))
+        completed, rate = len(ok), ratio(m["output_tokens"], duration(*formal), "empty-window")
+        missing = first_missing(m["formal_energy_j"])
+        if missing is None and len(ok) and not generation.timed.any():
+            missing = Missing("missing-end" if ok["t_first_token"].notna().any() else "no-request-times")
     m["output_throughput_tok_s"] = ratio(m["output_tokens"], duration(*formal), "empty-window")
     m["request_throughput_req_s"] = ratio(completed, duration(*formal), "empty-window")
     m["formal_j_per_token"] = ratio(m["formal_energy_j"], m["output_tokens"], "no-output-tokens")
     m["lifecycle_j_per_token"] = ratio(m["lifecycle_energy_j"], m["output_tokens"], "no-output-tokens")
+    m.update(node_metrics(node, *formal, rate))
 
-    # The node, never mixed with the GPUs. Without requests a claimed token rate may stand in.
-    m["node_energy_j"] = node.energy("trapezoid", *formal)
-    m["node_power_w"] = mean_power(m["node_energy_j"], *formal)
-    m["node_sample_mean_power_w"] = sample_mean_power(node, *formal)
-    rate = m["output_throughput_tok_s"] if ok is not None else claimed_rate(manifest)
-    m["node_j_per_token"] = (
-        ratio(m["node_energy_j"], m["output_tokens"], "no-output-tokens")
-        if ok is not None
-        else ratio(m["node_power_w"], rate, "no-output-tokens")
-    )
-    m["node_sample_mean_j_per_token"] = ratio(m["node_sample_mean_power_w"], rate, "no-output-tokens")
-
-    # Attribution and steady state.
-    method = stage_method(manifest, "formal", gpus)
-    missing = first_missing(m["formal_energy_j"])
-    if ok is None:
-        missing = Missing("no-requests")
-    elif missing is None and len(ok) and not generation.timed.any():
-        missing = Missing("missing-end" if ok["t_first_token"].notna().any() else "no-request-times")
     rows = None
+    m["unattributed_energy_j"] = missing
     if missing is None:
-        until = lambda x: gpus.energy_until(method, x)
-        attributed, has_tokens, m["unattributed_energy_j"] = generation.attribute(until, *formal)
-        per_token = np.divide(
-            attributed, generation.tokens, out=np.full(len(ok), np.nan), where=has_tokens & (generation.tokens > 0)
+        method = stage_method(manifest, "formal", gpus)
+        energy, has_tokens, m["unattributed_energy_j"] = generation.attribute(
+            lambda x: gpus.energy_until(method, x), *formal
         )
-        rows = pd.DataFrame({"request_id": ok["request_id"], "energy_j": attributed, "j_per_token": per_token})
-        rows.loc[~has_tokens, "energy_j"] = np.nan
-        if len(ok) and ok["t_end"].isna().any():
+        energy = np.where(has_tokens, energy, np.nan)
+        per_token = np.divide(energy, generation.tokens, out=np.full(len(ok), np.nan), where=has_tokens)
+        rows = pd.DataFrame({"request_id": ok["request_id"], "energy_j": energy, "j_per_token": per_token})
+        if ok["t_end"].isna().any():
             missing = Missing("missing-end")
-    else:
-        m["unattributed_energy_j"] = missing
-
     start = steady_start(missing, ok, rows, formal)
-    if isinstance(start, Missing):
-        never = start in ("steady-not-reached", "too-few-requests")
-        m["steady_reached"] = False if never else start
-        m["steady_first_request"] = m["steady_start"] = m["steady_tokens"] = start
-        stage_energies("steady", start)
-        m["steady_power_w"] = start
-    else:
-        first, begin = start
-        m["steady_reached"] = True
-        m["steady_first_request"], m["steady_start"] = first, begin
-        m["steady_tokens"] = generation.tokens_within(begin, formal[1])
-        stage_energies("steady", (begin, formal[1]))
-        m["steady_power_w"] = mean_power(m["steady_energy_j"], begin, formal[1])
-    m["steady_j_per_token"] = ratio(m["steady_energy_j"], m["steady_tokens"], "no-output-tokens")
-    return m, request_rows(manifest["run_id"], requests, rows)
+    m.update(steady_metrics(manifest, gpus, start, formal[1], generation if ok is not None else None))
+    return m, None if ok is None else request_rows(manifest["run_id"], ok, failed, rows)
+
+
+def mean_power(energy, a, b):
+    return ratio(energy, duration(a, b), "empty-window")
+
+
+def stage_energies(manifest, gpus, stage, window):
+    """Energy of a stage by its own method, by both, and their difference; `window` may be a reason."""
+    by_method = {
+        method: window if isinstance(window, Missing) else gpus.energy(method, *window)
+        for method in ("trapezoid", "counter")
+    }
+    return {
+        f"{stage}_energy_j": by_method[stage_method(manifest, stage, gpus)],
+        f"{stage}_energy_trapezoid_j": by_method["trapezoid"],
+        f"{stage}_energy_counter_j": by_method["counter"],
+        f"{stage}_energy_method_difference": relative_difference(by_method["counter"], by_method["trapezoid"]),
+    }
+
+
+def lifecycle_metrics(manifest, gpus, stages):
+    """Idle power, the energies of the stages that touch each other, and the release."""
+    launch, formal_start, formal_end = (stages.get(k) for k in ("launch", "formal_start", "formal_end"))
+    idle = stages.get("idle_start"), stages.get("idle_end")
+    ended = release_end(gpus, stages)
+    not_closed = ended if isinstance(ended, Missing) else Missing("release-not-closed") if ended is None else None
+    m = {"idle_power_w": mean_power(gpus.energy("trapezoid", *idle), *idle)}
+    m.update(stage_energies(manifest, gpus, "startup", (launch, formal_start)))
+    m.update(stage_energies(manifest, gpus, "formal", (formal_start, formal_end)))
+    m.update(stage_energies(manifest, gpus, "release", not_closed or (formal_end, ended)))
+    m["formal_power_w"] = mean_power(m["formal_energy_j"], formal_start, formal_end)
+    m["release_closed"] = ended if isinstance(ended, Missing) else ended is not None
+    m["release_end"] = not_closed or ended
+    m["release_seconds"] = not_closed or duration(formal_end, ended)
+    stage_sum = total(m["startup_energy_j"], m["formal_energy_j"], m["release_energy_j"])
+    m["lifecycle_energy_j"] = not_closed or stage_sum
+    m["lifecycle_power_w"] = not_closed or mean_power(stage_sum, launch, ended)
+    return m
 
 
 def steady_start(missing, ok, rows, formal):
@@ -590,18 +568,46 @@ def steady_start(missing, ok, rows, formal):
     return first, formal[0] if first == 0 else int(ok["t_end"].iloc[first - 1])
 
 
-def request_rows(run_id, requests, rows):
-    """One row a formal request: the successful ones in order, then the others."""
+def steady_metrics(manifest, gpus, start, formal_end, generation):
+    """Values of the steady window, which begins at `start` (a reason if there is none)."""
+    if isinstance(start, Missing):
+        never = start in ("steady-not-reached", "too-few-requests")
+        m = {"steady_reached": False if never else start}
+        m.update(dict.fromkeys(("steady_first_request", "steady_start", "steady_tokens", "steady_power_w"), start))
+        m.update(stage_energies(manifest, gpus, "steady", start))
+    else:
+        first, begin = start
+        m = {"steady_reached": True, "steady_first_request": first, "steady_start": begin}
+        m["steady_tokens"] = generation.tokens_within(begin, formal_end)
+        m.update(stage_energies(manifest, gpus, "steady", (begin, formal_end)))
+        m["steady_power_w"] = mean_power(m["steady_energy_j"], begin, formal_end)
+    m["steady_j_per_token"] = ratio(m["steady_energy_j"], m["steady_tokens"], "no-output-tokens")
+    return m
+
+
+def request_rows(run_id, ok, failed, rows):
+    """One row a formal request: the successful ones in order of completion, then the others."""
     columns = ["request_id", "energy_j", "j_per_token", "order", "window_cv"]
-    if requests is None:
-        return pd.DataFrame(columns=["run_id", *columns])
-    known = pd.DataFrame(columns=columns) if rows is None else rows.reindex(columns=columns)
-    others = requests.loc[~requests["request_id"].isin(known["request_id"]), ["request_id"]]
-    table = pd.concat([known, others.sort_values("request_id")], ignore_index=True) if len(known) else others
-    table = table.reindex(columns=columns)
+    first = ok if rows is None else rows
+    parts = [part.reindex(columns=columns) for part in (first, failed) if len(part)]
+    table = pd.concat(parts) if parts else pd.DataFrame(columns=columns)
     table["order"] = table["order"].astype("Int64")
     table.insert(0, "run_id", run_id)
     return table
+
+
+def node_metrics(node, a, b, rate):
+    """Values of the node source over [a, b], never mixed with the GPUs'; `rate` in tok/s."""
+    energy = node.energy("trapezoid", a, b)
+    power = mean_power(energy, a, b)
+    sample_mean = sample_mean_power(node, a, b)
+    return {
+        "node_energy_j": energy,
+        "node_power_w": power,
+        "node_j_per_token": ratio(power, rate, "no-output-tokens"),
+        "node_sample_mean_power_w": sample_mean,
+        "node_sample_mean_j_per_token": ratio(sample_mean, rate, "no-output-tokens"),
+    }
 
 
 def sample_mean_power(node, a, b):
@@ -628,7 +634,6 @@ def decode_metrics(manifest, power, steps):
     stages = stage_times(manifest)
     a, b = stages.get("decode_start"), stages.get("decode_end")
     gpus = device_set(power, manifest.get("power_sources") or [], ("gpu-board", "gpu-module"))
-    m = {}
     missing = None
     if a is None or b is None:
         missing = Missing("missing-stamp")
@@ -644,7 +649,7 @@ def decode_metrics(manifest, power, steps):
         history = (
             Missing("no-history") if counted["history_tokens"].isna().any() else int(counted["history_tokens"].sum())
         )
-    m["tokens"], m["iterations"] = tokens, iterations
+    m = {"tokens": tokens, "iterations": iterations}
     m["duration_s"] = duration(a, b)
     m["energy_j"] = gpus.energy(stage_method(manifest, "decode", gpus), a, b)
     m["j_per_token"] = ratio(m["energy_j"], tokens, "no-output-tokens")
@@ -830,19 +835,21 @@ def lifecycle_cases():
 
 
 def decode_cases():
-    # Steps end at 1, 2, 3 s; the one that ends at 4.5 s is outside [0, 4]. T = 4 + 4 + 8 = 16 tokens, S = 1 + 1 + 2 = 4,
-    # B_eff 4; history (400 + 404 + 828)/16 = 102. 300 W · 4 s = 1200 J: 75 J/token. Geometry: 2 bytes · (1000 − 10·5)
-    # = 1900 bytes over 4 tokens: 475 B/token; K_KV = 2·2·1·8·2 = 64 B · 103 = 6592 B/token. tau = 4/16 s.
+    # Steps end at 1, 2, 3 s; the one that ends at 4.5 s is outside [0, 4]. T = 4 + 4 + 8 = 16 tokens,
+    # S = 1 + 1 + 2 = 4, B_eff 4; history (400 + 404 + 828)/16 = 102. 300 W · 4 s = 1200 J: 75 J/token.
+    # Weights: 2 B · (1000 − 10·5) = 1900 B over 4 tokens: 475 B/token; K_KV = 2·2·1·8·2 = 64 B, · 103 = 6592 B/token.
+    # tau = 4/16 s.
     manifest = {
         "run_id": "case", "kind": "decode", "power_sources": serving_manifest({})["power_sources"],
         "stages": {"decode_start": stamp(0), "decode_end": stamp(4)},
         "model": {
-            "total_params": 1000, "tied_embeddings": False, "vocab_size": 10, "hidden_size": 5, "weight_bytes_per_param": 2,
-            "layers": 2, "kv_heads": 1, "head_dim": 8, "kv_bytes_per_value": 2,
+            "total_params": 1000, "tied_embeddings": False, "vocab_size": 10, "hidden_size": 5,
+            "weight_bytes_per_param": 2, "layers": 2, "kv_heads": 1, "head_dim": 8, "kv_bytes_per_value": 2,
         },
     }
     steps = pd.DataFrame({
-        "t_start": pd.array(seconds(0, 1, 2, 3.5), dtype="Int64"), "t_end": pd.array(seconds(1, 2, 3, 4.5), dtype="Int64"),
+        "t_start": pd.array(seconds(0, 1, 2, 3.5), dtype="Int64"),
+        "t_end": pd.array(seconds(1, 2, 3, 4.5), dtype="Int64"),
         "iterations": pd.array([1, None, 2, 1], dtype="Int64"), "new_tokens": pd.array([4, 4, 8, 4], dtype="Int64"),
         "history_tokens": pd.array([400, 404, 828, 412], dtype="Int64"),
     })
