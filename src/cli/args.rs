@@ -57,6 +57,7 @@ pub(crate) enum Command {
     Import(Import),
     Analyze(Analyze),
     Geometry(Geometry),
+    Simulate(Simulate),
     Completions(Completions),
     Man(Man),
 }

@@ -37,6 +37,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Import(args) => command::import::run(args, &output),
         Command::Analyze(args) => command::analyze::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
+        Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),
         Command::Man(args) => command::man::run(args),
     }

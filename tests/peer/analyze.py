@@ -313,17 +313,17 @@ class Generation:
         length = (self.end - self.start) * NS
         self.density = np.divide(self.tokens, length, out=np.zeros(len(ok)), where=self.even)
 
-        # Later tokens: chunks weighted so that a request's total is output_tokens.
+        # Every chunk, the first one included, is weighted so that a request's total is output_tokens.
         mine = self.gapped[owner]
         owner, gap_ns, chunk = owner[mine], gap_ns[mine], chunk[mine]
-        scale = np.divide(np.maximum(self.tokens - 1, 0), chunk_sum, out=np.zeros(len(ok)), where=self.gapped)
+        scale = np.divide(self.tokens, chunk_sum + 1, out=np.zeros(len(ok)), where=self.gapped)
         before = np.concatenate(([0], np.cumsum(gap_ns)))
         counts = np.bincount(owner, minlength=len(ok))
         since_start = before[1:] - np.repeat(before[np.cumsum(counts) - counts], counts)
         self.owner = owner
         self.time = np.minimum(self.start[owner] + since_start, self.end[owner])
         self.weight = chunk * scale[owner]
-        self.first_weight = np.minimum(self.tokens, 1)
+        self.first_weight = scale
 
     def tokens_within(self, a, b):
         """Tokens generated in (a, b]; fractional where a density is cut."""

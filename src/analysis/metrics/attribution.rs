@@ -18,11 +18,12 @@ pub struct RequestEnergy {
     pub request: usize,
     /// Output tokens.
     pub tokens: u32,
-    /// Energy, J.
-    pub energy_j: f64,
-    /// Energy per output token; `None` for zero tokens.
+    /// Its share of the formal energy, J; `None` without an end time, and when it output no token
+    /// inside the formal window.
+    pub energy_j: Option<f64>,
+    /// Energy per output token; `None` without energy or tokens.
     pub j_per_token: Option<f64>,
-    /// Place in the order of ends, from 0; `None` for a request without tokens, which has no place.
+    /// Place in the order of ends, from 0; `None` without energy per token.
     pub order: Option<usize>,
     /// Coefficient of variation of energy per token over the window that starts at this request.
     pub window_cv: Option<f64>,
@@ -84,13 +85,23 @@ fn chunks<'run>(
 }
 
 impl TokenTimes {
-    fn of(requests: &Requests, successful: &[usize]) -> Result<(Self, FlagSet), Reason> {
+    /// The generation intervals, and the requests that have none because they have no end.
+    fn of(
+        requests: &Requests,
+        successful: &[usize],
+    ) -> Result<(Self, Vec<usize>, FlagSet), Reason> {
         let mut flags = FlagSet::EMPTY;
         let mut generations = Vec::with_capacity(successful.len());
+        let mut endless = Vec::new();
         for index in successful {
-            generations.push(generation(requests, *index, &mut flags)?);
+            match generation(requests, *index, &mut flags) {
+                Ok(generation) => generations.push(generation),
+                Err(Reason::MissingEnd) => endless.push(*index),
+                Err(reason) => return Err(reason),
+            }
         }
-        Ok((Self { generations }, flags))
+        flags.insert_if(!endless.is_empty(), Flag::MissingEnd);
+        Ok((Self { generations }, endless, flags))
     }
 
     /// Tokens generated in (`after_ns`, `until_ns`], fractional with even spacing.
@@ -167,8 +178,17 @@ pub(super) fn attribute(context: &Context<'_>) -> Result<Attribution, Reason> {
     let energy = context.formal_energy.chosen()?;
     let successful = context.log.successful.as_ref().map_err(|reason| *reason)?;
     let requests = context.run.requests.as_ref().ok_or(Reason::NoRequests)?;
-    let (tokens, flags) = TokenTimes::of(requests, successful)?;
-    Ok(Shares::of(energy, requests, tokens, flags).attribution())
+    let (tokens, endless, flags) = TokenTimes::of(requests, successful)?;
+    let mut attribution = Shares::of(energy, requests, tokens, flags).attribution();
+    attribution.requests.extend(endless.into_iter().map(|request| RequestEnergy {
+        request,
+        tokens: requests.output_tokens[request].unwrap_or_default(),
+        energy_j: None,
+        j_per_token: None,
+        order: None,
+        window_cv: None,
+    }));
+    Ok(attribution)
 }
 
 /// A running sum with the rounding error of every addition kept beside it (Knuth's two-sum), so that
@@ -353,6 +373,25 @@ impl<'run> Shares<'run> {
         self.j_per_token = j_per_token;
     }
 
+    /// Energy of one request; `None` when none of its tokens lies inside the formal window.
+    /// `per_token_s` is the integral of energy per token over time, up to each boundary.
+    fn energy_of(&self, generation: &Generation, per_token_s: &[ExactSum]) -> Option<f64> {
+        if let Spacing::Even { tokens_per_s } = generation.spacing {
+            let (start, end) = self.boundaries_of(generation);
+            let integral = || per_token_s[end].minus(per_token_s[start]);
+            return (start < end).then(|| tokens_per_s * integral());
+        }
+        let mut inside = false;
+        let mut sum_j = 0.0;
+        self.for_each_chunk(generation, |interval, tokens| {
+            if let Some(interval) = interval {
+                inside = true;
+                sum_j += tokens * self.j_per_token[interval];
+            }
+        });
+        inside.then_some(sum_j)
+    }
+
     fn attribution(self) -> Attribution {
         // For even spacing: the integral of energy per token over time, up to each boundary.
         let mut per_token_s = Vec::with_capacity(self.boundaries_ns.len());
@@ -367,23 +406,14 @@ impl<'run> Shares<'run> {
             .generations
             .iter()
             .map(|generation| {
-                let energy_j = if let Spacing::Even { tokens_per_s } = generation.spacing {
-                    let (start, end) = self.boundaries_of(generation);
-                    tokens_per_s * per_token_s[end].minus(per_token_s[start])
-                } else {
-                    let mut sum_j = 0.0;
-                    self.for_each_chunk(generation, |interval, tokens| {
-                        sum_j +=
-                            interval.map_or(0.0, |interval| tokens * self.j_per_token[interval]);
-                    });
-                    sum_j
-                };
+                let energy_j = self.energy_of(generation, &per_token_s);
                 RequestEnergy {
                     request: generation.request,
                     tokens: generation.tokens,
                     energy_j,
-                    j_per_token: (generation.tokens > 0)
-                        .then(|| energy_j / f64::from(generation.tokens)),
+                    j_per_token: energy_j
+                        .filter(|_| generation.tokens > 0)
+                        .map(|energy_j| energy_j / f64::from(generation.tokens)),
                     order: None,
                     window_cv: None,
                 }

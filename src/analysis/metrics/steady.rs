@@ -1,6 +1,6 @@
 //! The steady window: from when on the energy of requests no longer wanders.
 
-use wattrace_schema::{EnergyMethod, Interval, Reason, Requests};
+use wattrace_schema::{EnergyMethod, Flag, Interval, Reason, Requests};
 
 use super::attribution::{Attribution, RequestEnergy};
 use super::energy::{fill_both_methods, mean_power};
@@ -40,15 +40,17 @@ pub(super) fn fill(
     attribution: Result<Attribution, Reason>,
     row: &mut MetricRow,
 ) -> Result<Vec<RequestEnergy>, Reason> {
-    let attribution = attribution.inspect_err(|reason| {
-        for metric in METRICS {
-            row.set(metric, Outcome::missing(*reason));
-        }
-    })?;
+    let attribution = attribution.inspect_err(|reason| missing(row, *reason))?;
     let requests = context.run.requests.as_ref().ok_or(Reason::NoRequests)?;
     let rule = &context.options.steady;
     let Attribution { requests: mut energies, tokens, flags, .. } = attribution;
     let levels = order_by_end(requests, &mut energies);
+    if flags.contains(Flag::MissingEnd) {
+        // Without every end there is no order of ends, and tokens would be missing from the window.
+        energies.iter_mut().for_each(|energy| energy.order = None);
+        missing(row, Reason::MissingEnd);
+        return Ok(energies);
+    }
     let window_cvs = window_cvs(&levels, rule.size);
     for (energy, window_cv) in energies.iter_mut().zip(&window_cvs) {
         energy.window_cv = Some(*window_cv).filter(|cv| cv.is_finite());
@@ -87,13 +89,20 @@ pub(super) fn fill(
     Ok(energies)
 }
 
-/// Sorts by end, then sending time, then id; requests without tokens go last and get no place, since
-/// they have no energy per token. Gives the energies per token in order.
+fn missing(row: &mut MetricRow, reason: Reason) {
+    for metric in METRICS {
+        row.set(metric, Outcome::missing(reason));
+    }
+}
+
+/// Sorts by end, then sending time, then id; requests without energy per token go last and get no
+/// place. Gives the energies per token in order.
 fn order_by_end(requests: &Requests, energies: &mut [RequestEnergy]) -> Vec<f64> {
     energies.sort_by(|a, b| {
         let key = |energy: &RequestEnergy| {
             let index = energy.request;
-            (energy.tokens == 0, requests.t_end_ns[index], requests.t_send_ns[index])
+            let without = energy.j_per_token.is_none();
+            (without, requests.t_end_ns[index], requests.t_send_ns[index])
         };
         key(a)
             .cmp(&key(b))

@@ -63,7 +63,7 @@ fn overlapping(first: TestRequest, second: TestRequest) -> RunAnalysis {
 fn energies(analysis: &RunAnalysis) -> Vec<f64> {
     let mut requests = analysis.requests.clone().unwrap();
     requests.sort_by_key(|request| request.request);
-    requests.iter().map(|request| request.energy_j).collect()
+    requests.iter().map(|request| request.energy_j.unwrap()).collect()
 }
 
 #[test]
@@ -143,11 +143,16 @@ fn a_request_without_first_token_spreads_from_sending() {
 }
 
 #[test]
-fn a_missing_end_leaves_no_attribution() {
+fn a_missing_end_leaves_no_steady_state() {
     let mut first = request(0.0, 0.0, 6.0, 8);
     first.end = None;
     let analysis = overlapping(first, request(6.0, 6.0, 10.0, 4));
-    assert_eq!(reason(&analysis, "unattributed_energy_j"), Reason::MissingEnd);
+    // The other request is attributed without it: it generates over (6, 10].
+    assert_eq!(analysis.requests.as_ref().unwrap()[1].energy_j, None);
+    assert_close(analysis.requests.as_ref().unwrap()[0].energy_j.unwrap(), 400.0);
+    assert_close(number(&analysis, "unattributed_energy_j"), 600.0);
+    assert!(analysis.flags.contains(Flag::MissingEnd));
+    assert_eq!(analysis.requests.as_ref().unwrap()[0].window_cv, None);
     assert_eq!(reason(&analysis, "steady_j_per_token"), Reason::MissingEnd);
     assert_close(number(&analysis, "formal_j_per_token"), 1000.0 / 12.0);
 }
@@ -515,7 +520,7 @@ proptest! {
         set_requests(&mut run, &requests);
         let analysis = analyze(&run, &Options::default());
         let formal = number(&analysis, "formal_energy_j");
-        let attributed: f64 = analysis.requests.as_ref().unwrap().iter().map(|r| r.energy_j).sum();
+        let attributed: f64 = analysis.requests.as_ref().unwrap().iter().filter_map(|r| r.energy_j).sum();
         let unattributed = number(&analysis, "unattributed_energy_j");
         prop_assert!((attributed + unattributed - formal).abs() <= 1e-9 * formal,
             "{attributed} + {unattributed} is not {formal}");

@@ -5,3 +5,4 @@ pub(crate) mod completions;
 pub(crate) mod geometry;
 pub(crate) mod import;
 pub(crate) mod man;
+pub(crate) mod simulate;

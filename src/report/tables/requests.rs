@@ -14,7 +14,7 @@ pub fn requests(run_id: &str, log: &Requests, energies: &[RequestEnergy]) -> Res
             log.request_id.get(row.request).map(String::as_str)
         })
         .number("energy_j", Unit::Joule, "Its share of the formal energy.", |row| {
-            Some(row.energy_j)
+            row.energy_j
         })
         .number(
             "j_per_token",
