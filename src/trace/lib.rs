@@ -1,6 +1,7 @@
 //! Reads, imports, writes and checks archives of runs; the only crate that touches their files.
 
 mod archive;
+mod check;
 mod digest;
 mod error;
 mod finding;
@@ -13,6 +14,10 @@ mod testing;
 mod writer;
 
 pub use archive::{ArchiveListing, RunLocation, archive_digest, find_runs, list_archive};
+pub use check::{
+    ArchiveCheck, CHECKS, Check, CheckResult, Outcome, RunCheck, check_archive, check_run,
+    checks_json,
+};
 pub use error::TraceError;
 pub use finding::{Finding, Severity};
 pub use reader::{LoadedRun, ReadOptions, read_manifest, read_run};

@@ -2,10 +2,10 @@
 
 mod accuracy;
 mod column;
-mod file;
-mod power;
-mod requests;
-mod steps;
+pub(crate) mod file;
+pub(crate) mod power;
+pub(crate) mod requests;
+pub(crate) mod steps;
 
 use std::cmp::Ordering;
 use std::fs;
@@ -80,7 +80,7 @@ pub fn read_run(location: &RunLocation, options: ReadOptions) -> Result<LoadedRu
         Ok::<_, TraceError>(file)
     };
     let power = match open(&POWER)? {
-        Some(file) => power::read_power(&file, &manifest, false)?,
+        Some(file) => power::read_power(&file, location, &manifest, false)?,
         None => power::PowerRows::default(),
     };
     let requests = match open(&REQUESTS)? {
@@ -96,7 +96,7 @@ pub fn read_run(location: &RunLocation, options: ReadOptions) -> Result<LoadedRu
         None => Vec::new(),
     };
     findings.extend(power.findings.iter().cloned());
-    let power = power.into_devices(location, &manifest)?;
+    let power = power.into_devices();
     Ok(LoadedRun { run: Run { manifest, power, requests, steps, accuracy }, findings })
 }
 

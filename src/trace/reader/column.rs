@@ -12,6 +12,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
+use wattrace_schema::{Column, ColumnType, Presence};
+
 use super::file::TableFile;
 use crate::TraceError;
 
@@ -250,6 +252,26 @@ impl Batch<'_> {
         let items = owned::<T>(items)
             .map_err(|(item, found)| self.value_error(column, row_of(item), found, T::EXPECTED))?;
         Ok(Some(Lists { offsets, nulls, items }))
+    }
+
+    /// Reads one column as it is declared, for its errors alone.
+    pub(crate) fn verify(&mut self, column: &'static Column) -> Result<(), TraceError> {
+        let name = column.name;
+        match column.column_type {
+            ColumnType::U16 => drop(self.numbers::<u16>(name)?),
+            ColumnType::U32 => drop(self.numbers::<u32>(name)?),
+            ColumnType::U64 => drop(self.numbers::<u64>(name)?),
+            ColumnType::F32 => drop(self.numbers::<f32>(name)?),
+            ColumnType::F64 => drop(self.numbers::<f64>(name)?),
+            ColumnType::Time => drop(self.times(name)?),
+            ColumnType::ListU32 => drop(self.take_lists::<u32>(name)?),
+            ColumnType::ListU64 => drop(self.take_lists::<u64>(name)?),
+            ColumnType::Text => (),
+        }
+        match column.presence {
+            Presence::Required => self.required(name, self.array(name).map(|array| array.nulls())),
+            _ => Ok(()),
+        }
     }
 
     /// The column, unless the file lacks it or gave it no type, since all of it is null.

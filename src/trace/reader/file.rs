@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use wattrace_schema::{Column, ColumnType, FileEntry, Presence, Table};
 
 use super::column::Batch;
@@ -92,24 +92,8 @@ impl FileBytes {
         let written =
             guarded(&path, || ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()))?;
         let footer = written.metadata().clone();
-        let unreadable = |message: String| TraceError::Parquet { path: path.clone(), message };
-        let rows = footer.file_metadata().num_rows();
-        let in_groups: i128 = footer.row_groups().iter().map(|g| i128::from(g.num_rows())).sum();
-        if rows < 0 || i128::from(rows) != in_groups {
-            return Err(unreadable(format!(
-                "its footer says {rows} rows, but its row groups hold {in_groups}"
-            )));
-        }
-        let chunks = footer.row_groups().iter().flat_map(|group| group.columns());
-        // Columns that nobody declared may be as they like.
-        let declared = |chunk: &&ColumnChunkMetaData| {
-            let root = chunk.column_path().parts().first();
-            root.is_some_and(|root| table.column(root).is_some())
-        };
-        if let Some(problem) =
-            chunks.filter(declared).find_map(|chunk| chunk_problem(chunk, bytes.len()))
-        {
-            return Err(unreadable(problem));
+        if let Some(message) = footer_problem(&footer, table, bytes.len()) {
+            return Err(TraceError::Parquet { path, message });
         }
         let plain = guarded(&path, || {
             parquet_to_arrow_schema(footer.file_metadata().schema_descr(), None)
@@ -143,6 +127,11 @@ impl TableFile {
             file.verify_rows(entry)?;
         }
         Ok(Some(file))
+    }
+
+    /// The declaration of the file.
+    pub(crate) const fn table(&self) -> &'static Table {
+        self.table
     }
 
     /// Rows that the footer claims.
@@ -306,6 +295,22 @@ fn frame_problem(bytes: &[u8]) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// What the footer says that cannot be.
+fn footer_problem(footer: &ParquetMetaData, table: &Table, file_bytes: usize) -> Option<String> {
+    let rows = footer.file_metadata().num_rows();
+    let in_groups: i128 = footer.row_groups().iter().map(|g| i128::from(g.num_rows())).sum();
+    if rows < 0 || i128::from(rows) != in_groups {
+        return Some(format!("its footer says {rows} rows, but its row groups hold {in_groups}"));
+    }
+    // Columns that nobody declared may be as they like.
+    let declared = |chunk: &&ColumnChunkMetaData| {
+        let root = chunk.column_path().parts().first();
+        root.is_some_and(|root| table.column(root).is_some())
+    };
+    let mut chunks = footer.row_groups().iter().flat_map(|group| group.columns()).filter(declared);
+    chunks.find_map(|chunk| chunk_problem(chunk, file_bytes))
 }
 
 /// What is wrong with the place or the packing of one column in one row group.

@@ -15,7 +15,16 @@ use crate::{RunLocation, TraceError};
 /// Stands for "no valid value" in [`DeviceRows`]; no valid value is NaN.
 const ABSENT: f64 = f64::NAN;
 
-/// The rows of one device of one source, in file order, on the source's own clock.
+/// Columns that are read.
+pub(crate) const COLUMNS: [&str; 5] = [
+    power_column::t,
+    power_column::source,
+    power_column::device,
+    power_column::power_w,
+    power_column::energy_j,
+];
+
+/// The rows of one device of one source, in file order, on the clock of the run.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceRows {
     /// Index into `manifest.power_sources`.
@@ -108,9 +117,10 @@ struct Collector<'a> {
     energy: WrongValues,
 }
 
-/// Reads every row; with the row number of each if `with_rows`.
+/// Reads every row and puts it on the clock of the run; with the row number of each if `with_rows`.
 pub(crate) fn read_power(
     file: &TableFile,
+    location: &RunLocation,
     manifest: &RunManifest,
     with_rows: bool,
 ) -> Result<PowerRows, TraceError> {
@@ -122,16 +132,15 @@ pub(crate) fn read_power(
         power: WrongValues::default(),
         energy: WrongValues::default(),
     };
-    let columns = [
-        power_column::t,
-        power_column::source,
-        power_column::device,
-        power_column::power_w,
-        power_column::energy_j,
-    ];
-    file.read(&columns, |batch| collector.add(&batch))?;
+    file.read(&COLUMNS, |batch| collector.add(&batch))?;
     let mut devices = collector.groups;
     devices.sort_by(|a, b| (a.source, &a.device).cmp(&(b.source, &b.device)));
+    for rows in &mut devices {
+        let offset = manifest.power_sources[rows.source].clock_offset_ns.unwrap_or(0);
+        if let Some(t_ns) = rows.shift(offset) {
+            return Err(out_of_range(location, rows, offset, t_ns));
+        }
+    }
     let findings = collector
         .power
         .findings(power_column::power_w)
@@ -286,22 +295,9 @@ impl GroupCells {
 }
 
 impl PowerRows {
-    /// Clean series on the run's clock.
-    pub(crate) fn into_devices(
-        self,
-        location: &RunLocation,
-        manifest: &RunManifest,
-    ) -> Result<Vec<DevicePower>, TraceError> {
-        self.devices
-            .into_iter()
-            .map(|mut rows| {
-                let offset = manifest.power_sources[rows.source].clock_offset_ns.unwrap_or(0);
-                if let Some(t_ns) = rows.shift(offset) {
-                    return Err(out_of_range(location, &rows, offset, t_ns));
-                }
-                Ok(rows.into_device())
-            })
-            .collect()
+    /// Clean series.
+    pub(crate) fn into_devices(self) -> Vec<DevicePower> {
+        self.devices.into_iter().map(DeviceRows::into_device).collect()
     }
 }
 

@@ -10,26 +10,28 @@ use super::file::TableFile;
 use super::{extend_options, extend_texts, permuted, sorted_order};
 use crate::TraceError;
 
+/// Columns that are read.
+pub(crate) const COLUMNS: [&str; 14] = [
+    column::request_id,
+    column::stage,
+    column::t_send,
+    column::t_first_token,
+    column::t_end,
+    column::status,
+    column::error,
+    column::input_tokens,
+    column::output_tokens,
+    column::reasoning_tokens,
+    column::itl_ns,
+    column::itl_tokens,
+    column::ttft_ns,
+    column::e2e_ns,
+];
+
 /// Reads every row, in the order of the file.
 pub(crate) fn read_requests(file: &TableFile) -> Result<Requests, TraceError> {
-    let columns = [
-        column::request_id,
-        column::stage,
-        column::t_send,
-        column::t_first_token,
-        column::t_end,
-        column::status,
-        column::error,
-        column::input_tokens,
-        column::output_tokens,
-        column::reasoning_tokens,
-        column::itl_ns,
-        column::itl_tokens,
-        column::ttft_ns,
-        column::e2e_ns,
-    ];
     let mut requests = Requests::default();
-    file.read(&columns, |batch| add(&mut requests, batch))?;
+    file.read(&COLUMNS, |batch| add(&mut requests, batch))?;
     requests.gaps = canonical_gaps(requests.gaps);
     Ok(requests)
 }

@@ -10,24 +10,26 @@ use super::file::TableFile;
 use super::{extend_options, permuted, sorted_order};
 use crate::TraceError;
 
+/// Columns that are read.
+pub(crate) const COLUMNS: [&str; 12] = [
+    column::step,
+    column::replica,
+    column::t_start,
+    column::t_end,
+    column::active_sequences,
+    column::new_tokens,
+    column::history_tokens,
+    column::max_sequence_tokens,
+    column::prefill_tokens,
+    column::iterations,
+    column::active_experts,
+    column::graph_mode,
+];
+
 /// Reads every row, in the order of the file.
 pub(crate) fn read_steps(file: &TableFile) -> Result<Steps, TraceError> {
-    let columns = [
-        column::step,
-        column::replica,
-        column::t_start,
-        column::t_end,
-        column::active_sequences,
-        column::new_tokens,
-        column::history_tokens,
-        column::max_sequence_tokens,
-        column::prefill_tokens,
-        column::iterations,
-        column::active_experts,
-        column::graph_mode,
-    ];
     let mut steps = Steps::default();
-    file.read(&columns, |batch| add(&mut steps, &batch))?;
+    file.read(&COLUMNS, |batch| add(&mut steps, &batch))?;
     Ok(steps)
 }
 

@@ -671,9 +671,8 @@ mod damaged {
         let decode = |table: &'static Table, bytes: Vec<u8>| {
             let file = file::FileBytes::new(run.folder.join(table.file), table, bytes).parse()?;
             match table.name {
-                "power" => power::read_power(&file, &manifest, false)
-                    .and_then(|rows| rows.into_devices(&run, &manifest))
-                    .map(|devices| devices.len()),
+                "power" => power::read_power(&file, &run, &manifest, false)
+                    .map(|rows| rows.into_devices().len()),
                 _ => requests::read_requests(&file)
                     .map(|requests| requests::sort_requests(requests).len()),
             }
