@@ -1,1 +1,51 @@
+use super::*;
 
+/// A folder of real logs beside the checkout (or where `WATTRACE_SHARED_DATA` says), read in place;
+/// `None`, and a word about it, where there is none.
+pub(super) fn shared_data(name: &str) -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let root = std::env::var_os("WATTRACE_SHARED_DATA").map_or(beside, PathBuf::from);
+    let folder = root.join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: the real logs are not at \"{}\"", folder.display());
+    None
+}
+
+#[test]
+fn names_are_unique_sorted_and_found() {
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    for format in FORMATS {
+        assert_eq!(find(format.name).unwrap().title, format.title);
+        for text in [format.title, format.recovers, format.lacks] {
+            assert!(!text.is_empty());
+        }
+    }
+}
+
+#[test]
+fn an_unknown_format_names_the_known_ones() {
+    let error = import("csv", &[], Path::new("a"), &ImportOptions::default()).unwrap_err();
+    assert!(error.to_string().starts_with("no format is called \"csv\"; expected one of "));
+}
+
+#[test]
+fn an_input_that_is_not_there_fails_alone() {
+    let inputs = ["/nowhere/a".into(), "/nowhere/b".into()];
+    for format in FORMATS {
+        let summary =
+            import(format.name, &inputs, Path::new("a"), &ImportOptions::default()).unwrap();
+        assert_eq!((summary.runs.len(), summary.failed.len()), (0, 2), "{}", format.name);
+        assert!(summary.failed[0].contains("/nowhere/a"), "{:?}", summary.failed);
+        assert!((format.detect)(&inputs[0]).is_none());
+    }
+}
+
+#[test]
+fn ids_are_names_of_folders() {
+    assert_eq!(safe_run_id("Llama 3.1/8B: ü"), "Llama_3.1_8B___");
+    assert_eq!(safe_run_id("../up"), "_._up");
+    assert_eq!(safe_run_id(&"x".repeat(500)).len(), 200);
+}

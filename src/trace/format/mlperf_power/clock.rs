@@ -6,11 +6,11 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use wattrace_schema::TimestampNs;
+use wattrace_schema::{NANOS_PER_SECOND, TimestampNs};
 
 use super::super::local_time::{self, DateOrder};
 use super::session::Session;
-use super::spl::Reading;
+use super::spl::DateReading;
 
 /// How far the clocks of the machines may differ, in seconds. They are synchronised for a power run, and
 /// time zones differ by 900 s at least.
@@ -21,6 +21,8 @@ const TOLERANCE_S: f64 = 60.0;
 pub(super) struct Clock {
     pub(super) order: DateOrder,
     pub(super) zone: TimeZone,
+    /// Earliest and latest of the logged times.
+    pub(super) span: (TimestampNs, TimestampNs),
     /// The zone and why it is that one, for the notes.
     pub(super) reason: String,
 }
@@ -40,11 +42,11 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// The clock under which the times of `what` (read in the orders that exist) fall into the session.
+    /// The clock under which the times of `what`, read in the orders that exist, fall into the session.
     ///
     /// # Errors
     /// Why it cannot be told; the remedy is to name the zone.
-    pub(super) fn decide(&self, what: &str, readings: &[Reading]) -> Result<Clock, String> {
+    pub(super) fn decide(&self, what: &str, readings: &[DateReading]) -> Result<Clock, String> {
         let Some(first) = readings.first() else {
             return Err(format!("{what} have no order of day and month in which all dates exist"));
         };
@@ -59,24 +61,22 @@ impl Evidence<'_> {
         };
         let mut fitting: Vec<Clock> = Vec::new();
         for reading in readings {
-            for candidate in self.candidates() {
-                let Ok(span) = span_s(reading, &candidate.zone) else { continue };
-                let repeated = fitting.iter().any(|clock| {
-                    span_s(reading, &clock.zone) == Ok(span) && clock.order == reading.order
-                });
-                if lies_in(span, testing) && !repeated {
+            for Candidate { zone, name } in self.candidates() {
+                let Ok(span) = span(reading, &zone) else { continue };
+                if lies_in(span, testing) {
                     let reason = format!(
-                        "{what} are {}: read so, they lie in the session's testing phase",
-                        candidate.name
+                        "{what} are {name}: read so, they lie in the session's testing phase"
                     );
-                    fitting.push(Clock { order: reading.order, zone: candidate.zone, reason });
+                    fitting.push(Clock { order: reading.order, zone, span, reason });
                 }
             }
         }
+        // Where day and month are the same number, both orders are one reading.
+        fitting.dedup_by_key(|clock| clock.span);
         match fitting.len() {
             1 => Ok(fitting.remove(0)),
             0 => Err(format!(
-                "{what}, {} to {}, lie outside the session's testing phase, {} to {}, as {}; name the zone \
+                "{what}, {} to {}, lie outside the session's testing phase, {} to {}, read as {}; name the zone \
                  (--tz)",
                 first.span.0,
                 first.span.1,
@@ -86,7 +86,7 @@ impl Evidence<'_> {
                     .iter()
                     .map(|zone| zone.name.as_str())
                     .collect::<Vec<_>>()
-                    .join(" and as ")
+                    .join(", ")
             )),
             _ => {
                 let names: Vec<&str> = fitting.iter().map(|clock| clock.reason.as_str()).collect();
@@ -96,19 +96,26 @@ impl Evidence<'_> {
     }
 
     /// The caller's zone. The order of dates is the one that fits the session, or else the first.
-    fn named(&self, what: &str, readings: &[Reading], zone: &TimeZone) -> Result<Clock, String> {
-        let mut spans = Vec::new();
+    fn named(
+        &self,
+        what: &str,
+        readings: &[DateReading],
+        zone: &TimeZone,
+    ) -> Result<Clock, String> {
+        let mut clocks = Vec::new();
         for reading in readings {
-            spans.push((reading, span_s(reading, zone)?));
+            let reason = format!("{what} are in the zone that the import names");
+            let span = span(reading, zone)?;
+            clocks.push(Clock { order: reading.order, zone: zone.clone(), span, reason });
         }
-        let fits = |span| self.session.testing.is_none_or(|testing| lies_in(span, testing));
-        let fitting = spans.iter().find(|(_, span)| fits(*span));
-        let (reading, _) = fitting.unwrap_or(&spans[0]);
-        let mut reason = format!("{what} are in the zone that the import names");
+        let fits =
+            |clock: &Clock| self.session.testing.is_none_or(|testing| lies_in(clock.span, testing));
+        let fitting = clocks.iter().position(fits);
+        let mut clock = clocks.swap_remove(fitting.unwrap_or(0));
         if fitting.is_none() {
-            reason.push_str(", although so they lie outside the session's testing phase");
+            clock.reason.push_str(", although so they lie outside the session's testing phase");
         }
-        Ok(Clock { order: reading.order, zone: zone.clone(), reason })
+        Ok(clock)
     }
 
     /// UTC, and the zones of the two machines; their files give the offset without daylight saving.
@@ -134,14 +141,14 @@ impl Clock {
     }
 }
 
-fn span_s(reading: &Reading, zone: &TimeZone) -> Result<(f64, f64), String> {
-    let [first, last] = [reading.span.0, reading.span.1]
-        .map(|local| local_time::to_timestamp(zone, local).map(|time| time.nanos() as f64 / 1e9));
-    Ok((first?, last?))
+fn span(reading: &DateReading, zone: &TimeZone) -> Result<(TimestampNs, TimestampNs), String> {
+    let at = |local| local_time::to_timestamp(zone, local);
+    Ok((at(reading.span.0)?, at(reading.span.1)?))
 }
 
-fn lies_in(span: (f64, f64), testing: (f64, f64)) -> bool {
-    span.0 >= testing.0 - TOLERANCE_S && span.1 <= testing.1 + TOLERANCE_S
+fn lies_in(span: (TimestampNs, TimestampNs), testing: (f64, f64)) -> bool {
+    let [first, last] = [span.0, span.1].map(|time| time.nanos() as f64 / NANOS_PER_SECOND);
+    first >= testing.0 - TOLERANCE_S && last <= testing.1 + TOLERANCE_S
 }
 
 fn offset(east: i64) -> String {
@@ -164,7 +171,7 @@ mod tests {
     /// 2024-07-17 09:00:00 UTC and half an hour later.
     const TESTING: (f64, f64) = (1_721_206_800.0, 1_721_208_600.0);
 
-    fn readings(from: &str, to: &str) -> Vec<Reading> {
+    fn readings(from: &str, to: &str) -> Vec<DateReading> {
         let mut survey = Survey::default();
         survey.add(LoggedTime::parse(from).unwrap());
         survey.add(LoggedTime::parse(to).unwrap());
@@ -232,7 +239,7 @@ mod tests {
         insta::assert_snapshot!(message.unwrap_err(), @r#"the samples have no zone, and there is no client.json or server.json whose "testing" phase could tell it; name the zone (--tz), such as UTC"#);
         let session = session(&[25_200]);
         let message = decide(&session, None, "07-17-2024 12:00:00", "07-17-2024 12:30:00");
-        insta::assert_snapshot!(message.unwrap_err(), @"");
+        insta::assert_snapshot!(message.unwrap_err(), @"the samples, 2024-07-17T12:00:00 to 2024-07-17T12:30:00, lie outside the session's testing phase, 2024-07-17T09:00:00Z to 2024-07-17T09:30:00Z, read as UTC, local time (UTC-07:00), local summer time (UTC-06:00); name the zone (--tz)");
         // A session so long that two zones fit.
         let long = Session { testing: Some((TESTING.0 - 1e5, TESTING.1 + 1e5)), ..session };
         let message =

@@ -114,12 +114,12 @@ impl Detail {
             "result_completed_tokens_per_second",
             "result_tokens_per_second",
         ] {
-            let (Some(rate), Some((line, _))) = (self.number(key), self.values.get(key)) else {
+            let (Some(rate), Some((line, value))) = (self.number(key), self.values.get(key)) else {
                 continue;
             };
             if (rate - claim.value).abs() > TOLERANCE * claim.value.abs() {
                 notes.push(format!(
-                    "{} line {line}: {key} is {rate}, but {} says {} tok/s; the summary's value is the \
+                    "{} line {line}: {key} is {value}, but {} says {} tok/s; the summary's value is the \
                      claim",
                     file_name(&self.path),
                     claim.source,

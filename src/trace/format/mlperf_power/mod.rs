@@ -254,29 +254,29 @@ impl Written {
         let (absent, line) = self.absent;
         if absent > 0 {
             notes.push(format!(
-                "{file}: {absent} readings of no valid power (zero, negative or not a number), the first \
-                 on line {line}, are null"
+                "{file}: readings of no valid power (zero, negative or not a number), null: {absent}, the \
+                 first on line {line}"
             ));
         }
         let (disagree, line) = self.disagree;
         if disagree > 0 {
             notes.push(format!(
-                "{file}: the channels of {disagree} samples, the first on line {line}, do not add up to \
-                 the total; the total is used"
+                "{file}: samples whose channels do not add up to the total, which is used: {disagree}, the \
+                 first on line {line}"
             ));
         }
         for (count, what) in [
-            (self.tally.ranging, "of the ranging run, left out"),
-            (self.tally.other, "of other sessions, left out"),
-            (self.tally.unmarked, "without a mark, kept"),
+            (self.tally.ranging, "samples of the ranging run, left out"),
+            (self.tally.other, "samples of other sessions, left out"),
+            (self.tally.unmarked, "samples without a mark, kept"),
         ] {
             if count > 0 {
-                notes.push(format!("{file}: {count} samples {what}"));
+                notes.push(format!("{file}: {what}: {count}"));
             }
         }
         let backward = samples.survey.readings().first().map_or(0, |reading| reading.backward);
         if backward > 0 {
-            notes.push(format!("{file}: time runs backwards {backward} times"));
+            notes.push(format!("{file}: samples earlier than the one before: {backward}"));
         }
         notes.extend(self.compare_with_daemon(session, &file));
         notes
@@ -322,10 +322,9 @@ fn decide_clocks(
         let path = path.to_owned();
         move |message| TraceError::Format { path, line, message }
     };
-    let readings = samples.survey.readings();
-    let of_samples = evidence
-        .decide(&format!("the times of {}", file_name(&samples.path)), &readings)
-        .map_err(error(&samples.path, None))?;
+    let what = format!("the times of {}", file_name(&samples.path));
+    let of_samples =
+        evidence.decide(&what, &samples.survey.readings()).map_err(error(&samples.path, None))?;
 
     let (begin, begin_line) = detail.boundary("power_begin")?;
     let (end, end_line) = detail.boundary("power_end")?;
@@ -346,13 +345,7 @@ fn decide_clocks(
             format!("\"power_end\" is {end}; expected a time after \"power_begin\", {start}");
         return Err(error(&detail.path, Some(end_line))(message));
     }
-    let span = readings.iter().find(|reading| reading.order == of_samples.order);
-    let span = span.map(|reading| reading.span).ok_or_else(|| {
-        error(&samples.path, None)("lost the order of its dates between two readings".into())
-    })?;
-    let at = |local| of_samples.timestamp(local).map_err(error(&samples.path, None));
-    let (first, last) = (at(span.0)?, at(span.1)?);
-    check_overlap(detail, begin_line, (start, end), (first, last))?;
+    check_overlap(detail, begin_line, (start, end), of_samples.span)?;
     let stages = Stages { formal_start: Some(start), formal_end: Some(end), ..Stages::default() };
     Ok(Clocks { samples: of_samples, window: of_window, stages })
 }

@@ -81,6 +81,23 @@ fn is_channel(name: &str) -> bool {
     })
 }
 
+/// Reads a last line that has no end. A number that was cut off still looks like one, so the line must
+/// have the cells of the one before it, and not stop in the power.
+fn parse_last_line(line: &str, cells_before: usize) -> Result<Sample<'_>, String> {
+    let cells = count_cells(line);
+    if cells != cells_before {
+        return Err(format!("it has {cells} cells, the sample before it {cells_before}"));
+    }
+    if line.rsplit(',').nth(1).is_some_and(|name| name.trim() == "Watts") {
+        return Err("its last number may lack digits".into());
+    }
+    parse_line(line)
+}
+
+fn count_cells(line: &str) -> usize {
+    line.split(',').count()
+}
+
 /// What was read and left out of a file.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -109,24 +126,27 @@ pub(super) fn each_sample(
 ) -> Result<Tally, TraceError> {
     let mut tally = Tally::default();
     let known = mark.is_some();
+    let mut cells = 0;
     let mut lines = Lines::open(path)?;
     while let Some(line) = lines.next_line()? {
         if line.text.is_ok_and(|text| text.trim().is_empty()) {
             continue;
         }
-        let sample = line.text.map_err(str::to_owned).and_then(parse_line);
-        let sample = match sample {
-            Ok(sample) => sample,
-            Err(message) if line.ended => {
-                tally.skipped.add(strict, path, line.number, message)?;
-                continue;
+        let parsed = line.text.map_err(str::to_owned).and_then(|text| {
+            if line.ended {
+                parse_line(text)
+            } else {
+                parse_last_line(text, cells).map_err(|cause| format!("was cut off: {cause}"))
             }
+        });
+        let sample = match parsed {
+            Ok(sample) => sample,
             Err(message) => {
-                let message = format!("the last line was cut off: {message}");
                 tally.skipped.add(strict, path, line.number, message)?;
                 continue;
             }
         };
+        cells = line.text.map_or(cells, count_cells);
         match (sample.mark, mark.as_deref()) {
             (Some(found), _) if found.ends_with("_ranging") => {
                 tally.ranging += 1;
@@ -158,7 +178,7 @@ pub(super) fn each_sample(
 
 /// Dates of a file read in one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct DateReading {
     pub(super) order: DateOrder,
     /// Earliest and latest time.
     pub(super) span: (DateTime, DateTime),
@@ -171,7 +191,7 @@ pub(super) struct Reading {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     started: bool,
-    readings: Vec<Reading>,
+    readings: Vec<DateReading>,
 }
 
 impl Survey {
@@ -182,7 +202,7 @@ impl Survey {
                 .into_iter()
                 .filter_map(|order| {
                     let at = time.date_time(order)?;
-                    Some(Reading { order, span: (at, at), backward: 0, last: at })
+                    Some(DateReading { order, span: (at, at), backward: 0, last: at })
                 })
                 .collect();
         }
@@ -196,7 +216,7 @@ impl Survey {
     }
 
     /// The orders in which time runs backwards least, month first before day first, as PTDaemon writes.
-    pub(super) fn readings(&self) -> Vec<Reading> {
+    pub(super) fn readings(&self) -> Vec<DateReading> {
         let least = self.readings.iter().map(|reading| reading.backward).min();
         self.readings.iter().filter(|reading| Some(reading.backward) == least).copied().collect()
     }
@@ -235,6 +255,17 @@ mod tests {
         for text in ["-1.000000", "0.000000", "NaN", "inf"] {
             assert_eq!(watts(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_must_be_whole() {
+        let cells = count_cells(LINE);
+        assert!(parse_last_line(LINE, cells).is_ok());
+        let message = |line: &str, cells| parse_last_line(line, cells).unwrap_err();
+        let cut = &LINE[..LINE.find("1234.5").unwrap() + 2];
+        assert_eq!(parse_line(cut).unwrap().watts, 12.0, "why a cut line must not be trusted");
+        assert_eq!(message(cut, cells), "it has 4 cells, the sample before it 30");
+        assert_eq!(message(cut, 4), "its last number may lack digits");
     }
 
     #[test]
