@@ -3,6 +3,7 @@
 mod folders;
 mod lines;
 mod local_time;
+mod mlenergy_leaderboard;
 
 mod mlperf_power;
 
@@ -81,7 +82,7 @@ pub struct Format {
 }
 
 /// Every format, by name.
-pub const FORMATS: &[Format] = &[mlperf_power::FORMAT];
+pub const FORMATS: &[Format] = &[mlenergy_leaderboard::FORMAT, mlperf_power::FORMAT];
 
 /// A format that an input looks like.
 #[derive(Debug, Clone)]

@@ -27,6 +27,7 @@ pub(super) struct RunFiles {
 
 /// Every run below `input` (or the one whose `spl.txt` it is), and notes on what was passed over.
 pub(super) fn find(input: &Path) -> Result<(Vec<RunFiles>, Vec<String>), TraceError> {
+    std::fs::metadata(input).map_err(TraceError::io("read", input))?;
     let (root, only) = match input.is_dir() {
         true => (input, None),
         false => (input.parent().unwrap_or(Path::new("")), Some(file_name(input))),

@@ -285,7 +285,7 @@ impl Written {
     /// PTDaemon itself averages all samples of the session: the file must hold the same ones.
     fn compare_with_daemon(&self, session: &Session, file: &str) -> Option<String> {
         const ROUNDING_W: f64 = 0.01;
-        let (mean_w, samples) = session.mean_watts?;
+        let (mean_w, samples) = session.mean_watts.filter(|_| self.valid > 0)?;
         let own_mean_w = self.sum_w / self.valid as f64;
         let agrees = samples == self.tally.kept && (own_mean_w - mean_w).abs() <= ROUNDING_W;
         (!agrees).then(|| {

@@ -105,7 +105,7 @@ impl Session {
                 }
                 ("Uncertainty", "Uncertainty") => {
                     self.uncertainty_percent =
-                        number(1).filter(|share| (0.0..1.0).contains(share)).map(percent);
+                        number(1).filter(|share| *share > 0.0 && *share < 1.0).map(percent);
                 }
                 (command, _) => {
                     let interval =

@@ -382,7 +382,7 @@ fn broken_runs_say_what_is_wrong() {
         ),
         (
             |case| {
-                (case.detail, case.summary) = (DETAIL.replace("effective_s", "s"), String::new())
+                (case.detail, case.summary) = (DETAIL.replace("effective_s", "s"), String::new());
             },
             "\"run_1_mlperf_log_detail.txt\": has no \"effective_scenario\"; expected a detail log of the load \
           generator",
