@@ -190,10 +190,13 @@ fn system(above: &[&str]) -> Option<System> {
         .then(|| System { name: (*name).to_owned(), accelerators })
 }
 
+/// Accelerator and count of a name such as `H200-SXM-141GBx8_TRT`. Submitters name systems as they like,
+/// so only the memory size before the count says that this is an accelerator.
 fn accelerators(name: &str) -> Option<(String, u32)> {
     let (accelerator, count) = name.split('_').next()?.rsplit_once('x')?;
     let count = count.parse().ok().filter(|count| *count > 0)?;
-    (!accelerator.is_empty()).then(|| (accelerator.to_owned(), count))
+    let memory = accelerator.strip_suffix("GB")?;
+    memory.ends_with(|last: char| last.is_ascii_digit()).then(|| (accelerator.to_owned(), count))
 }
 
 #[cfg(test)]
@@ -224,6 +227,13 @@ mod tests {
             run(&["results", "ThatServer", "gptj-99", "offline"], 0, Some(2)).place("Offline");
         assert_eq!(place.id, "ThatServer_gptj-99_offline_run_2");
         assert_eq!(place.system.unwrap().accelerators, None);
+        // Without "results" above it, a folder is a system only if it names accelerators.
+        let system =
+            |name| run(&["any", name, "gptj-99", "Offline"], 0, None).place("Offline").system;
+        assert_eq!(system("L40S-PCIe-48GBx4").unwrap().accelerators.unwrap().1, 4);
+        for name in ["tmpx5", "GBx8", "H100-80GBx0", "H100-80GBx", "x", ""] {
+            assert_eq!(system(name), None, "{name}");
+        }
     }
 
     #[test]
