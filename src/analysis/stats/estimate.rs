@@ -59,6 +59,11 @@ pub fn t_critical(degrees_of_freedom: usize) -> f64 {
     t
 }
 
+/// The probability that Student's t is at least `|t|` away from zero.
+pub(super) fn two_sided_t_p_value(t: f64, degrees_of_freedom: usize) -> f64 {
+    (2.0 * student_t(degrees_of_freedom).sf(t.abs())).min(1.0)
+}
+
 fn student_t(degrees_of_freedom: usize) -> StudentsT {
     assert!(degrees_of_freedom > 0, "Student's t needs at least one degree of freedom");
     StudentsT::new(0.0, 1.0, degrees_of_freedom as f64)

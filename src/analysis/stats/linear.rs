@@ -190,8 +190,9 @@ pub(super) struct Factored {
 /// The least-squares solution in the variables of a [`Factored`] design.
 pub(super) struct Solution {
     /// The constant first.
-    centred: Vec<DoubleDouble>,
-    residuals: Vec<f64>,
+    pub(super) centred: Vec<DoubleDouble>,
+    /// One a row, in units of the response.
+    pub(super) residuals: Vec<f64>,
 }
 
 /// Refinement gains at least two digits a pass for any design that passes the rank test; it stops
@@ -271,7 +272,7 @@ impl Factored {
 
     /// Coefficients of the raw columns: `b_j = g_j / scale_j`, and the constant moved back from
     /// the centre to zero.
-    fn raw_coefficients(&self, centred: &[DoubleDouble]) -> Vec<f64> {
+    pub(super) fn raw_coefficients(&self, centred: &[DoubleDouble]) -> Vec<f64> {
         let mut constant = centred[0];
         let mut raw = vec![0.0];
         for ((&g, &centre), &scale) in centred[1..].iter().zip(&self.centre).zip(&self.scale) {

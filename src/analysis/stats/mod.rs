@@ -4,6 +4,7 @@
 //! [`Reason`](wattrace_schema::Reason), never a NaN; whatever is random takes a seed, and equal
 //! seeds give equal numbers on any count of threads.
 
+mod bootstrap;
 mod covariance;
 mod design;
 mod double_double;
@@ -11,11 +12,20 @@ mod estimate;
 #[cfg(test)]
 mod known_answers;
 mod linear;
+mod nested;
+mod random;
+mod rank;
+mod sample;
 
+pub use bootstrap::{Resamples, cell_bootstrap};
 pub use covariance::ClusterRobust;
 pub use design::{Design, FitFailure, MAGNITUDE_LIMIT, Term};
 pub use estimate::{CONFIDENCE_LEVEL, Estimate, t_critical};
 pub use linear::{
     CONDITION_LIMIT, FEW_CLUSTERS, InformationCriteria, LinearFit, Prediction, least_squares,
 };
-pub mod sample;
+pub use nested::{FTest, nested_f_test};
+pub use rank::{
+    EXACT_LIMIT, FEWEST_PAIRS, PValueMethod, RankAgreement, average_ranks, rank_agreement,
+};
+pub use sample::{mean, median, percentile, percentiles, population_std, sample_std};
