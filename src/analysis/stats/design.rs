@@ -160,7 +160,7 @@ fn check_values(what: &str, values: &[f64]) -> Result<(), FitFailure> {
         return Ok(());
     };
     let message = format!(
-        "{what} is {} in row {row}; a finite number up to {MAGNITUDE_LIMIT:e} in size is needed",
+        "{what} is {:?} in row {row} (counted from 0); a finite number up to {MAGNITUDE_LIMIT:e} in size is needed",
         values[row]
     );
     Err(FitFailure::new(Reason::InvalidInput, message))

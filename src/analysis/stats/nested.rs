@@ -40,13 +40,15 @@ const SPAN_TOLERANCE: f64 = 1e-9;
 ///
 /// # Errors
 /// [`Reason::InvalidInput`] if the responses differ or a term of `restricted` is no combination of
-/// the terms of `full`; [`Reason::ExactFit`] if `full` leaves no residual; those of
+/// the terms of `full`; [`Reason::ExactFit`] if `full` fits the response to its rounding; those of
 /// [`least_squares`].
 pub fn nested_f_test(full: &Design, restricted: &Design) -> Result<FTest, FitFailure> {
     check_nested(full, restricted)?;
     let (full, restricted) = (least_squares(full)?, least_squares(restricted)?);
-    if full.sum_squared_residuals == 0.0 {
-        let message = "the larger model leaves no residual to test against".to_owned();
+    if full.is_exact() {
+        let message =
+            "the larger model fits the response to its rounding and leaves nothing to test against"
+                .to_owned();
         return Err(FitFailure::new(Reason::ExactFit, message));
     }
     let df_numerator = full.k - restricted.k;

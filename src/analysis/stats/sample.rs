@@ -185,7 +185,7 @@ mod tests {
     fn a_position_that_is_whole_in_decimals_is_exact() {
         // (n - 1) q is 7, 14 and 28, but comes out of binary multiplication a little above.
         for (count, quantile, index) in [(101, 0.07, 7), (101, 0.14, 14), (101, 0.28, 28)] {
-            assert_ne!((count - 1) as f64 * quantile, f64::from(index));
+            assert_ne!(f64::from(count - 1) * quantile, f64::from(index));
             let mut values: Vec<f64> =
                 (0..count).map(|i| if i <= index { f64::from(i) } else { INFINITE }).collect();
             assert_eq!(percentile(&mut values, quantile), Some(f64::from(index)));
