@@ -11,7 +11,7 @@ use wattrace_schema::Reason;
 
 use super::design::{Design, FitFailure};
 use super::estimate::CONFIDENCE_LEVEL;
-use super::linear::Factored;
+use super::factor::Factored;
 use super::random::Stream;
 use super::sample::percentiles;
 

@@ -7,7 +7,7 @@ use wattrace_schema::Reason;
 
 use super::design::{Design, FitFailure};
 use super::estimate::{Estimate, t_critical};
-use super::linear::Factored;
+use super::factor::Factored;
 
 /// Estimates whose errors allow the rows of one cluster to err together (CR1).
 ///

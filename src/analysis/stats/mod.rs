@@ -9,6 +9,7 @@ mod covariance;
 mod design;
 mod double_double;
 mod estimate;
+mod factor;
 #[cfg(test)]
 mod known_answers;
 mod linear;

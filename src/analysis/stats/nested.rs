@@ -5,7 +5,8 @@ use wattrace_schema::Reason;
 
 use super::design::{Design, FitFailure, Term};
 use super::double_double::accurate_sum;
-use super::linear::{Factored, least_squares};
+use super::factor::Factored;
+use super::linear::least_squares;
 
 /// Whether the terms that a smaller model lacks explain more than chance would.
 #[derive(Debug, Clone, Copy, PartialEq)]
