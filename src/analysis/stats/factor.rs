@@ -47,7 +47,7 @@ pub(super) struct Factored {
     condition_number: f64,
 }
 
-/// The least-squares solution in the variables of a [`Factored`] design.
+/// Coefficients in the variables of a [`Factored`] design, and what they leave.
 pub(super) struct Solution {
     /// The constant first.
     pub(super) centred: Vec<DoubleDouble>,
@@ -115,6 +115,25 @@ impl Factored {
             }
             last_correction = size;
         }
+        self.solution(response, centred)
+    }
+
+    /// The fit that lies `change` away from `from` in the orthonormal basis, its residuals computed
+    /// afresh.
+    pub(super) fn moved(
+        &self,
+        response: &[f64],
+        from: &Solution,
+        change: &DVector<f64>,
+    ) -> Solution {
+        let mut centred = from.centred.clone();
+        for (value, step) in centred.iter_mut().zip(&(&self.basis.r_inverse * change)) {
+            *value += DoubleDouble::from(*step);
+        }
+        self.solution(response, centred)
+    }
+
+    fn solution(&self, response: &[f64], centred: Vec<DoubleDouble>) -> Solution {
         let residuals = self.residuals(response, &centred).iter().map(|r| r.hi).collect();
         Solution { centred, residuals }
     }
@@ -136,6 +155,19 @@ impl Factored {
             column.iter().zip(residuals).map(|(&x, &r)| x * r).sum::<DoubleDouble>().hi
         });
         DVector::from_iterator(self.columns.len() + 1, std::iter::once(constant).chain(terms))
+    }
+
+    /// The triangular factor of `[1, centred and scaled columns]`. Its columns have the signs of the
+    /// terms.
+    pub(super) fn triangle(&self) -> &DMatrix<f64> {
+        &self.r
+    }
+
+    /// The least-squares solution in the orthonormal basis, `Q'y`.
+    pub(super) fn orthonormal_solution(&self, response: &[f64]) -> DVector<f64> {
+        let solution = self.solve(response);
+        let centred = solution.centred.iter().map(|value| value.hi);
+        &self.r * DVector::from_iterator(solution.centred.len(), centred)
     }
 
     /// Row `row` of the orthonormal factor Q.

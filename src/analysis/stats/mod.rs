@@ -6,6 +6,8 @@
 
 mod bootstrap;
 mod covariance;
+#[cfg(test)]
+mod coverage;
 mod design;
 mod double_double;
 mod estimate;
@@ -14,8 +16,10 @@ mod factor;
 mod known_answers;
 mod linear;
 mod nested;
+mod nonnegative;
 mod random;
 mod rank;
+mod robust;
 mod sample;
 
 pub use bootstrap::{Resamples, cell_bootstrap};
@@ -26,7 +30,9 @@ pub use linear::{
     CONDITION_LIMIT, FEW_CLUSTERS, InformationCriteria, LinearFit, Prediction, least_squares,
 };
 pub use nested::{FTest, nested_f_test};
+pub use nonnegative::{NonNegativeFit, non_negative_least_squares};
 pub use rank::{
     EXACT_LIMIT, FEWEST_PAIRS, PValueMethod, RankAgreement, average_ranks, rank_agreement,
 };
+pub use robust::{HUBER_THRESHOLD, RobustFit, huber};
 pub use sample::{mean, median, percentile, percentiles, population_std, sample_std};
