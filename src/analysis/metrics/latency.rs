@@ -5,7 +5,7 @@ use wattrace_schema::{Reason, Requests, Unit};
 use super::requests::{e2e_ms, tpot_ms, ttft_ms};
 use super::{BENCHMARK, Context, MetricRow};
 use crate::outcome::{Boundary, Metric, Outcome, ValueKind};
-use crate::stats::sample;
+use crate::stats::{mean, percentiles, population_std, sample_std};
 
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 /// The percentiles of each latency, in the order of [`statistics`].
@@ -125,11 +125,12 @@ fn fill_statistics(row: &mut MetricRow, metrics: &[Metric; 7], values: Result<Ve
         row.set(metric, Outcome::number(value).from_rows(count));
     };
     // The moments come first, since selecting percentiles reorders the values.
-    set(&metrics[4], sample::mean(&values).ok_or(Reason::NoValues));
-    set(&metrics[5], sample::standard_deviation(&values).ok_or(Reason::SingleValue));
-    set(&metrics[6], sample::population_standard_deviation(&values).ok_or(Reason::NoValues));
-    for (metric, value) in metrics.iter().zip(sample::percentiles(&mut values, &PERCENTILES)) {
-        set(metric, Ok(value));
+    set(&metrics[4], mean(&values).ok_or(Reason::NoValues));
+    set(&metrics[5], sample_std(&values).ok_or(Reason::SingleValue));
+    set(&metrics[6], population_std(&values).ok_or(Reason::NoValues));
+    let percentiles = percentiles(&mut values, &PERCENTILES);
+    for (place, metric) in metrics[..PERCENTILES.len()].iter().enumerate() {
+        set(metric, percentiles.as_ref().map(|values| values[place]).ok_or(Reason::NoValues));
     }
 }
 
