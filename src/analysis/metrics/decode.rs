@@ -5,6 +5,8 @@
 //! q_KV = K_KV · (L̄ + 1)/1e9 (metrics definition, section 4).
 
 mod log;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 use wattrace_schema::{
