@@ -22,6 +22,7 @@ use crate::series::{self, DeviceSet, StageEnergy};
 
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
+pub(crate) use decode::BYTES_PER_GB;
 pub use decode::{StepTiming, step_timings};
 
 /// Version of the definitions: raised whenever a published number could change.

@@ -22,7 +22,12 @@ pub struct Coordinates {
 impl Coordinates {
     /// The coordinates of a batch, a history and a time on a model of the given bytes.
     #[must_use]
-    pub fn new(b_eff: f64, mean_history_tokens: Option<f64>, tau_s: f64, bytes: ModelBytes) -> Self {
+    pub fn new(
+        b_eff: f64,
+        mean_history_tokens: Option<f64>,
+        tau_s: f64,
+        bytes: ModelBytes,
+    ) -> Self {
         Self {
             b_eff,
             mean_history_tokens,

@@ -1,0 +1,326 @@
+//! Fitting one form to the fit runs of one setting.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use wattrace_schema::{Flag, FlagSet, Reason};
+
+use super::form::{CONSTANT, Form};
+use super::rows::CoefficientRow;
+use super::setting::{ModelRun, flags_of};
+use crate::stats::{
+    CONDITION_LIMIT, Design, Estimate, FitFailure, LinearFit, Resamples, Term, cell_bootstrap,
+    least_squares,
+};
+
+/// Below this relative range of a term, its coefficient counts as not identified.
+pub const RELATIVE_RANGE_LIMIT: f64 = 0.05;
+
+/// Where the condition number is too large, the terms above this variance inflation are the ones
+/// that depend on each other.
+pub const VARIANCE_INFLATION_LIMIT: f64 = 10.0;
+
+/// How coefficients are estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FitMethod {
+    /// Ordinary least squares.
+    #[default]
+    Ols,
+}
+
+impl FitMethod {
+    /// The name in result tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ols => "ols",
+        }
+    }
+}
+
+/// Options of the fits; recorded with every result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FitOptions {
+    /// How coefficients are estimated.
+    pub method: FitMethod,
+    /// Resamples of the cell bootstrap; none gives no bootstrap intervals.
+    pub resamples: usize,
+    /// Seed of the resamples.
+    pub seed: u64,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self { method: FitMethod::Ols, resamples: 10_000, seed: 1 }
+    }
+}
+
+/// One form fitted to the fit runs of one setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FittedForm {
+    /// The form.
+    pub form: &'static Form,
+    /// How it was fitted.
+    pub method: FitMethod,
+    /// Runs.
+    pub n_runs: usize,
+    /// Cells.
+    pub n_cells: usize,
+    /// Coefficients, the constant first.
+    pub coefficients: Vec<CoefficientRow>,
+    /// Residual degrees of freedom.
+    pub df_residual: usize,
+    /// Share of the energies' variation that the fit explains; absent where all energies are equal.
+    pub r2: Option<f64>,
+    /// Residual standard deviation, J/token.
+    pub residual_std: f64,
+    /// Condition number of the standardised columns.
+    pub condition_number: f64,
+    /// Variance inflation of every term, without the constant.
+    pub variance_inflation: Vec<f64>,
+    /// Smallest and largest value of every term over the fit runs.
+    pub ranges: Vec<(f64, f64)>,
+    /// What a reader must know.
+    pub flags: FlagSet,
+    /// The same in sentences.
+    pub notes: Vec<String>,
+    pub(super) resamples: Option<Resamples>,
+    linear: LinearFit,
+}
+
+/// Energy that a form expects for a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ExpectedEnergy {
+    pub(super) j_per_token: f64,
+    /// Standard error for a single new run.
+    pub(super) std_error: f64,
+    /// 95% interval for a single new run.
+    pub(super) interval: (f64, f64),
+}
+
+/// The design of a form on runs: one row a run, one cluster a cell.
+///
+/// # Errors
+/// [`Reason::NoHistory`] where the form needs a history that a run does not know.
+pub(super) fn design(form: &Form, runs: &[ModelRun<'_>]) -> Result<Design, FitFailure> {
+    let terms = form
+        .terms
+        .iter()
+        .map(|term| {
+            let column: Option<Vec<f64>> =
+                runs.iter().map(|run| term.value(run.coordinates())).collect();
+            let column = column.ok_or_else(|| FitFailure {
+                reason: Reason::NoHistory,
+                message: format!(
+                    "{} needs the history of every run, and the step logs do not tell it",
+                    term.coordinate()
+                ),
+            })?;
+            Ok(Term::new(term.coefficient(), column))
+        })
+        .collect::<Result<_, FitFailure>>()?;
+    let energies = runs.iter().map(ModelRun::j_per_token).collect();
+    Design::new(CONSTANT, energies, terms, clusters(runs))
+}
+
+/// The cell of every run as a number, in the order of cell names.
+pub(super) fn clusters(runs: &[ModelRun<'_>]) -> Vec<usize> {
+    let cells: Vec<&str> = cells(runs).into_iter().collect();
+    runs.iter().map(|run| cells.partition_point(|cell| *cell < run.cell())).collect()
+}
+
+pub(super) fn cells<'a>(runs: &[ModelRun<'a>]) -> BTreeSet<&'a str> {
+    runs.iter().map(ModelRun::cell).collect()
+}
+
+/// Fits the design, after asking what statistics cannot know: whether the rows are more than one
+/// cell repeated.
+pub(super) fn solve(design: &Design) -> Result<LinearFit, FitFailure> {
+    let several = design.rows() > design.coefficients();
+    let distinct: BTreeSet<usize> = design.clusters().iter().copied().collect();
+    if several && distinct.len() == 1 {
+        return Err(FitFailure {
+            reason: Reason::OneCell,
+            message: format!("all {} runs lie in one cell", design.rows()),
+        });
+    }
+    least_squares(design)
+}
+
+/// Fits `form` to `runs`.
+///
+/// # Errors
+/// [`Reason::NoHistory`], [`Reason::OneCell`] and those of [`least_squares`].
+pub(super) fn fit_form(
+    form: &'static Form,
+    runs: &[ModelRun<'_>],
+    options: &FitOptions,
+) -> Result<FittedForm, FitFailure> {
+    let design = design(form, runs)?;
+    let linear = solve(&design)?;
+    let resamples = (options.resamples > 0)
+        .then(|| cell_bootstrap(&design, options.resamples, options.seed))
+        .transpose()?;
+    let not_identified = not_identified(form, &design, &linear);
+    let mut flags = flags_of(runs).union(linear.flags);
+    flags.insert_if(not_identified.iter().any(|not| *not), Flag::NotIdentified);
+    let notes = notes(form, &linear, &not_identified, resamples.as_ref());
+    Ok(FittedForm {
+        form,
+        method: options.method,
+        n_runs: linear.n,
+        n_cells: cells(runs).len(),
+        coefficients: coefficients(&linear, &not_identified, resamples.as_ref()),
+        df_residual: linear.df_residual,
+        r2: linear.r_squared,
+        residual_std: linear.residual_std,
+        condition_number: linear.condition_number,
+        variance_inflation: linear.variance_inflation.clone(),
+        ranges: design.terms().iter().map(|term| range(&term.column)).collect(),
+        flags,
+        notes,
+        resamples,
+        linear,
+    })
+}
+
+impl FittedForm {
+    /// What the form expects at one value per term.
+    pub(super) fn expect(&self, values: &[f64]) -> ExpectedEnergy {
+        let prediction = self.linear.predict(values);
+        ExpectedEnergy {
+            j_per_token: prediction.value,
+            std_error: prediction.std_error,
+            interval: prediction.interval,
+        }
+    }
+
+    /// Names of the coordinates in which `values` lie outside the fit runs.
+    pub(super) fn extrapolated(&self, values: &[f64]) -> Vec<&'static str> {
+        let terms = self.form.terms.iter().zip(values).zip(&self.ranges);
+        terms
+            .filter(|((_, value), range)| outside(**value, **range))
+            .map(|((term, _), _)| term.coordinate())
+            .collect()
+    }
+
+    /// Names of the coefficients that the data cannot tell apart.
+    #[must_use]
+    pub fn not_identified(&self) -> Vec<&'static str> {
+        let terms = self.form.terms.iter().zip(&self.coefficients[1..]);
+        terms.filter(|(_, row)| row.not_identified).map(|(term, _)| term.coefficient()).collect()
+    }
+
+    /// The coefficient of that name; `None` where the form has none.
+    #[must_use]
+    pub fn coefficient(&self, name: &str) -> Option<&CoefficientRow> {
+        if name == CONSTANT {
+            return self.coefficients.first();
+        }
+        let place = self.form.terms.iter().position(|term| term.coefficient() == name)?;
+        self.coefficients.get(place + 1)
+    }
+
+    /// The largest variance inflation of a term.
+    #[must_use]
+    pub fn max_variance_inflation(&self) -> Option<f64> {
+        self.variance_inflation.iter().copied().reduce(f64::max)
+    }
+}
+
+/// Smallest and largest value; a column has at least one.
+pub(super) fn range(column: &[f64]) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    column.iter().fold(ends, |(low, high), value| (low.min(*value), high.max(*value)))
+}
+
+/// Whether a value lies outside a range by more than the rounding of a coordinate.
+pub(super) fn outside(value: f64, (low, high): (f64, f64)) -> bool {
+    let rounding = 1e-9 * low.abs().max(high.abs());
+    value < low - rounding || value > high + rounding
+}
+
+/// (max − min) / |mean|; `None` where the mean is zero.
+pub(super) fn relative_range(column: &[f64]) -> Option<f64> {
+    let (low, high) = range(column);
+    let mean = crate::stats::mean(column)?;
+    let relative = (high - low) / mean.abs();
+    relative.is_finite().then_some(relative)
+}
+
+/// Which terms the data cannot tell apart: those that hardly vary, and, where the standardised
+/// design is nearly singular, those that the others explain.
+fn not_identified(form: &Form, design: &Design, fit: &LinearFit) -> Vec<bool> {
+    let dependent = fit.condition_number > CONDITION_LIMIT;
+    (0..form.terms.len())
+        .map(|term| {
+            let flat = relative_range(&design.terms()[term].column)
+                .is_some_and(|relative| relative < RELATIVE_RANGE_LIMIT);
+            flat || (dependent && fit.variance_inflation[term] > VARIANCE_INFLATION_LIMIT)
+        })
+        .collect()
+}
+
+fn coefficients(
+    fit: &LinearFit,
+    not_identified: &[bool],
+    resamples: Option<&Resamples>,
+) -> Vec<CoefficientRow> {
+    let robust = |index: usize| -> Option<&Estimate> {
+        fit.cluster_robust.as_ref().ok().map(|robust| &robust.coefficients[index])
+    };
+    fit.coefficients
+        .iter()
+        .enumerate()
+        .map(|(index, estimate)| {
+            let bootstrap = resamples
+                .and_then(|resamples| resamples.interval(|coefficients| coefficients[index]));
+            CoefficientRow {
+                value: estimate.value,
+                se: estimate.std_error,
+                low: estimate.low,
+                high: estimate.high,
+                cluster_se: robust(index).and_then(|robust| robust.std_error),
+                cluster_low: robust(index).and_then(|robust| robust.low),
+                cluster_high: robust(index).and_then(|robust| robust.high),
+                bootstrap_low: bootstrap.map(|(low, _)| low),
+                bootstrap_high: bootstrap.map(|(_, high)| high),
+                not_identified: index > 0 && not_identified[index - 1],
+            }
+        })
+        .collect()
+}
+
+fn notes(
+    form: &Form,
+    fit: &LinearFit,
+    not_identified: &[bool],
+    resamples: Option<&Resamples>,
+) -> Vec<String> {
+    let mut notes = fit.notes.clone();
+    if not_identified.iter().any(|not| *not) {
+        let names: Vec<&str> = form
+            .terms
+            .iter()
+            .zip(not_identified)
+            .filter(|(_, not)| **not)
+            .map(|(term, _)| term.coefficient())
+            .collect();
+        notes.push(format!(
+            "Not identified: {}. The coordinate hardly varies (range under {:.0}% of its mean) or is a combination of the others (condition number above {CONDITION_LIMIT}, variance inflation above {VARIANCE_INFLATION_LIMIT}).",
+            names.join(", "),
+            100.0 * RELATIVE_RANGE_LIMIT
+        ));
+    }
+    if let Some(resamples) = resamples {
+        let undetermined = resamples.undetermined();
+        if undetermined > 0 {
+            notes.push(format!(
+                "{undetermined} of {} resamples of cells do not determine the coefficients and are left out of the bootstrap intervals.",
+                resamples.requested()
+            ));
+        }
+    }
+    notes
+}
