@@ -37,6 +37,14 @@ impl FitMethod {
             Self::Ols => "ols",
         }
     }
+
+    /// What it is, in words.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Ols => "ordinary least squares",
+        }
+    }
 }
 
 /// Options of the fits; recorded with every result.

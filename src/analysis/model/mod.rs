@@ -13,6 +13,7 @@ mod form;
 mod loco;
 mod observation;
 mod predict;
+mod report;
 mod rows;
 mod setting;
 mod step_break;
@@ -24,6 +25,7 @@ pub use fit::{FitMethod, FitOptions, FittedForm, RELATIVE_RANGE_LIMIT, VARIANCE_
 pub use form::{CONSTANT, CONSTANT_UNIT, FORMS, FULL, Form, Regressor};
 pub use observation::{Coordinates, Measured, ModelBytes, Observation};
 pub use predict::{EnergyPrediction, PredictError, TauSource, WhatIf, predict};
+pub use report::{form_report, setting_report};
 pub use rows::{
     BatchEffectRow, BlockEffectRow, CellErrorRow, CoefficientRow, ExcludedRunRow, FitRow,
     FitSummaryRow, HeldoutRow, HeldoutRunRow, IdentifiedRangeRow, ModelTables, NestedTestRow,

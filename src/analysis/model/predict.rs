@@ -115,7 +115,7 @@ pub enum PredictError {
         coefficients: Vec<&'static str>,
     },
     /// The point lies outside the fit runs.
-    #[error("setting \"{setting}\", form \"{form}\": {} outside the fit runs; force it to see it", ranges.join(" and "))]
+    #[error("setting \"{setting}\", form \"{form}\": outside the fit runs lie {}; force it to see it", ranges.join(", "))]
     Extrapolated {
         /// The setting.
         setting: String,
@@ -258,23 +258,19 @@ fn time_per_token(
     })
 }
 
-/// The coordinates outside the fit runs in words.
+/// The coordinates outside the fit runs in words, each with their range.
 fn described(fitted: &FittedForm, values: &[f64]) -> Vec<String> {
     let outside = fitted.extrapolated(values);
     let terms = fitted.form.terms.iter().zip(values).zip(&fitted.ranges);
     terms
         .filter(|((term, _), _)| outside.contains(&term.coordinate()))
-        .map(|((term, value), (low, high))| match term {
-            // Its range is kept as 1/B.
-            Regressor::InverseBatch => {
-                format!(
-                    "b_eff {:.6} lies outside {:.6} to {:.6},",
-                    1.0 / value,
-                    1.0 / high,
-                    1.0 / low
-                )
-            }
-            _ => format!("{} {value:.6} lies outside {low:.6} to {high:.6},", term.coordinate()),
+        .map(|((term, value), (low, high))| {
+            // The range of a batch is kept as that of 1/B.
+            let (value, low, high) = match term {
+                Regressor::InverseBatch => (1.0 / value, 1.0 / high, 1.0 / low),
+                _ => (*value, *low, *high),
+            };
+            format!("{} {value:.6} (fit: {low:.6} to {high:.6})", term.coordinate())
         })
         .collect()
 }
