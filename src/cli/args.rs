@@ -55,7 +55,10 @@ pub(crate) enum Colour {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Import(Import),
+    Check(Check),
     Analyze(Analyze),
+    Fit(Fit),
+    Predict(Predict),
     Geometry(Geometry),
     Simulate(Simulate),
     Completions(Completions),
@@ -153,7 +156,7 @@ pub(crate) struct Steady {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FitOptions {
     /// Resamples of cells for bootstrap intervals; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) bootstrap: u32,
     /// Seed of the resampling
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -204,6 +207,9 @@ pub(crate) struct Predict {
     /// Time per token, ms; without it the fitted step-time law is used
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub(crate) tau_ms: Option<f64>,
+    /// Form of the model (default: full)
+    #[arg(long)]
+    pub(crate) form: Option<String>,
     /// Predict outside the identified range, or with coefficients that are not identified
     #[arg(long)]
     pub(crate) force: bool,

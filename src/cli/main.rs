@@ -36,6 +36,9 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Import(args) => command::import::run(args, &output),
         Command::Analyze(args) => command::analyze::run(args, &output),
+        Command::Check(args) => command::check::run(args, &output),
+        Command::Fit(args) => command::fit::run(args, &output),
+        Command::Predict(args) => command::predict::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
         Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),

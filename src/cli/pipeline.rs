@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use wattrace_analysis::Options;
 use wattrace_analysis::metrics::{RequestEnergy, RunAnalysis, analyze};
+use wattrace_analysis::model::Observation;
 use wattrace_report::{ReportError, ResultTable, RunRecord, tables};
 use wattrace_schema::Run;
 use wattrace_trace::{
@@ -27,6 +28,8 @@ pub(crate) struct Plan {
 /// One run, done.
 pub(crate) struct Done {
     pub(crate) record: RunRecord,
+    /// What the decode energy model sees of it.
+    pub(crate) observation: Option<Observation>,
     /// Rows of the `requests` table.
     pub(crate) requests: Option<ResultTable>,
     /// What was found while reading, each with its run.
@@ -76,26 +79,24 @@ fn one_run(location: &RunLocation, plan: &Plan) -> Done {
     let outcome = catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan)));
     let (analysed, warnings) = match outcome {
         Ok(Ok((analysed, warnings))) => (Ok(analysed), warnings),
-        Ok(Err(error)) => (Err(chain(&error)), Vec::new()),
+        Ok(Err(error)) => (Err(error.with_causes()), Vec::new()),
         // A fault of ours must not cost the user the other runs.
         Err(_) => (Err("the program failed on this run; please report it".to_owned()), Vec::new()),
     };
     let path = location.relative.clone();
     match analysed {
         Ok((run, mut analysis)) => {
+            let observation = Observation::of(&run, &analysis.metrics);
             let requests = requests_table(&run, &analysis, plan);
             // The energies of single requests are in that table; a record keeps what one run sums up to.
             analysis.requests = analysis.requests.map(|_| Vec::new());
             let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
-            Done { record, requests, warnings }
+            Done { record, observation, requests, warnings }
         }
         Err(error) => {
             let manifest = read_manifest(location).ok();
-            Done {
-                record: RunRecord { path, manifest, analysis: Err(error) },
-                requests: None,
-                warnings,
-            }
+            let record = RunRecord { path, manifest, analysis: Err(error) };
+            Done { record, observation: None, requests: None, warnings }
         }
     }
 }
@@ -130,16 +131,4 @@ fn requests_table(run: &Run, analysis: &RunAnalysis, plan: &Plan) -> Option<Resu
     }
     let energies: &[RequestEnergy] = analysis.requests.as_ref().ok()?;
     Some(tables::requests(&run.manifest.run_id, run.requests.as_ref()?, energies))
-}
-
-/// An error and its causes in one line.
-fn chain(error: &TraceError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
 }

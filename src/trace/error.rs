@@ -73,6 +73,19 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    /// The error and its causes in one line.
+    #[must_use]
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(next) = cause {
+            text.push_str(": ");
+            text.push_str(&next.to_string());
+            cause = next.source();
+        }
+        text
+    }
+
     /// Turns an input or output error into one that names what was done to which file.
     pub(crate) fn io(
         action: &'static str,

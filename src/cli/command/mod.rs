@@ -1,8 +1,11 @@
 //! One file a command: call, print, exit code; no arithmetic.
 
 pub(crate) mod analyze;
+pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod fit;
 pub(crate) mod geometry;
 pub(crate) mod import;
 pub(crate) mod man;
+pub(crate) mod predict;
 pub(crate) mod simulate;

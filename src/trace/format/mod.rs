@@ -48,14 +48,7 @@ impl ImportSummary {
 
     /// Adds an error with its causes.
     fn fail(&mut self, error: &TraceError) {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        self.failed.push(text);
+        self.failed.push(error.with_causes());
     }
 }
 
