@@ -9,6 +9,7 @@ mod geometry;
 mod reason;
 mod rows;
 mod run;
+pub mod spec;
 mod table;
 pub mod tables;
 mod time;
