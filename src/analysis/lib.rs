@@ -8,6 +8,7 @@ pub mod model;
 mod options;
 mod outcome;
 pub mod series;
+pub mod service;
 pub mod stats;
 #[cfg(test)]
 mod test_run;

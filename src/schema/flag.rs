@@ -96,6 +96,32 @@ flags! {
     SlidingWindow = "sliding-window",
     /// The run is simulated.
     Synthetic = "synthetic",
+    /// A lower request rate than the one of the goodput failed the service-level objective.
+    NonMonotone = "non-monotone",
+    /// The highest request rate that was tried still meets the service-level objective; the true goodput may be higher.
+    AtSweepEnd = "at-sweep-end",
+    /// A request rate has no verdict on the service-level objective, since its runs lack latencies.
+    RateUndecided = "rate-undecided",
+    /// Fewer than five runs stand behind the value.
+    TooFewRepeats = "too-few-repeats",
+    /// Some runs have no value and were left out of the median.
+    RunsLeftOut = "runs-left-out",
+    /// Some steps do not say how many distinct experts were read; the mean is over those that do.
+    ExpertsSampled = "experts-sampled",
+    /// The seeds' scores are spread over more than half of the drop that the spec allows.
+    WideSeedSpread = "wide-seed-spread",
+    /// A seed that the spec names has no scores.
+    SeedsMissing = "seeds-missing",
+    /// Items without a score under every seed, or without one on the other side, were left out.
+    ItemsLeftOut = "items-left-out",
+    /// Nothing says whether the configuration keeps its accuracy.
+    AccuracyNotMeasured = "accuracy-not-measured",
+    /// The two sides were not measured under one spec.
+    UnequalSpecs = "unequal-specs",
+    /// The two sides run on accelerators of different vendors, or of vendors that are not known.
+    CrossVendor = "cross-vendor",
+    /// An accelerator reported that it was slowed down.
+    Throttled = "throttled",
 }
 
 impl fmt::Display for Flag {

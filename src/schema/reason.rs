@@ -114,6 +114,30 @@ reasons! {
     ExactFit = "exact-fit",
     /// All values are equal, so they have no order.
     AllTied = "all-tied",
+    /// So many requests failed that the 99th percentile of latency is infinite.
+    P99Unbounded = "p99-unbounded",
+    /// No request rate of the sweep meets the service-level objective.
+    NoRateMeetsSlo = "no-rate-meets-slo",
+    /// The formal stage ends before the window of the spec does.
+    FormalTooShort = "formal-too-short",
+    /// The rated memory bandwidth is missing or zero.
+    NoBandwidth = "no-bandwidth",
+    /// The step log of a mixture of experts does not say how many distinct experts were read.
+    NoActiveExperts = "no-active-experts",
+    /// More bytes a second than the memory can deliver: geometry, step log or rated bandwidth are wrong.
+    MbuAboveOne = "mbu-above-one",
+    /// The accuracy suite of the spec has no scores, or none for an item under every seed.
+    NoScores = "no-scores",
+    /// The configuration that others are compared with is missing.
+    NoReference = "no-reference",
+    /// The configuration was not run at the request rate of the comparison.
+    NoCommonRate = "no-common-rate",
+    /// Fewer than five runs, too few for a verdict.
+    TooFewRepeats = "too-few-repeats",
+    /// The sweep ended before the objective failed, so the true goodput may be higher and turn the verdict.
+    SweepTooShort = "sweep-too-short",
+    /// The configuration loses more accuracy than the spec allows.
+    AccuracyFailed = "accuracy-failed",
 }
 
 impl fmt::Display for Reason {

@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
+use schemars::transform::{RecursiveTransform, Transform};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -353,7 +354,25 @@ fn sha256_hex(text: &str) -> String {
 /// The JSON Schema of `spec.yaml`. Fields that it does not name are allowed.
 #[must_use]
 pub fn spec_json_schema() -> serde_json::Value {
-    schemars::schema_for!(Spec).to_value()
+    let mut schema = schemars::schema_for!(Spec);
+    RecursiveTransform(say_what_lists_and_texts_hold).transform(&mut schema);
+    schema.to_value()
+}
+
+/// Every list of a spec has an entry and none twice, and no text is empty; types alone do not say so.
+fn say_what_lists_and_texts_hold(schema: &mut schemars::Schema) {
+    let holds = |schema: &schemars::Schema, kind: &str| match schema.get("type") {
+        Some(serde_json::Value::String(only)) => only == kind,
+        Some(serde_json::Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+        _ => false,
+    };
+    if holds(schema, "array") {
+        schema.insert("minItems".into(), 1.into());
+        schema.insert("uniqueItems".into(), true.into());
+    }
+    if holds(schema, "string") {
+        schema.insert("minLength".into(), 1.into());
+    }
 }
 
 #[cfg(test)]

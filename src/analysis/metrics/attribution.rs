@@ -65,7 +65,7 @@ struct Generation {
 
 /// Generation intervals of all successful formal requests.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct TokenTimes {
+pub(crate) struct TokenTimes {
     generations: Vec<Generation>,
 }
 
@@ -86,7 +86,7 @@ fn chunks<'run>(
 
 impl TokenTimes {
     /// The generation intervals, and the requests that have none because they have no end.
-    fn of(
+    pub(crate) fn of(
         requests: &Requests,
         successful: &[usize],
     ) -> Result<(Self, Vec<usize>, FlagSet), Reason> {
@@ -105,7 +105,7 @@ impl TokenTimes {
     }
 
     /// Tokens generated in (`after_ns`, `until_ns`], fractional with even spacing.
-    pub(super) fn tokens_in(&self, requests: &Requests, after_ns: i64, until_ns: i64) -> f64 {
+    pub(crate) fn tokens_in(&self, requests: &Requests, after_ns: i64, until_ns: i64) -> f64 {
         let inside = |t_ns: i64| t_ns > after_ns && t_ns <= until_ns;
         let mut total = 0.0;
         for generation in &self.generations {

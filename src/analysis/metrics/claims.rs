@@ -3,6 +3,7 @@
 use wattrace_schema::{Claim, Flag, Reason};
 
 use super::MetricRow;
+use super::requests::OUTPUT_THROUGHPUT_TOK_S;
 
 /// One claim of a run and what was recomputed for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,4 +42,12 @@ pub(super) fn compare(claims: &[Claim], row: &MetricRow) -> Vec<ClaimComparison>
             },
         })
         .collect()
+}
+
+/// The claimed rate of output tokens, tokens/s, if there is one.
+pub(crate) fn claimed_token_rate(claims: &[Claim]) -> Option<f64> {
+    claims
+        .iter()
+        .find(|claim| claim.metric == OUTPUT_THROUGHPUT_TOK_S.name && claim.value > 0.0)
+        .map(|claim| claim.value)
 }

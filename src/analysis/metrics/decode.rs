@@ -18,6 +18,7 @@ use super::{MetricRow, PROJECT, declare, windows};
 use crate::outcome::{Metric, Outcome, Value};
 use crate::series::{accelerators, stage_energy};
 use log::StepTotals;
+pub(crate) use log::{Place, place};
 
 pub use timing::{StepTiming, step_timings};
 

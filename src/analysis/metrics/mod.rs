@@ -20,10 +20,13 @@ use crate::options::Options;
 use crate::outcome::{Metric, Outcome};
 use crate::series::{self, DeviceSet, StageEnergy};
 
+pub(crate) use attribution::TokenTimes;
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
-pub(crate) use decode::BYTES_PER_GB;
+pub(crate) use claims::claimed_token_rate;
+pub(crate) use decode::{BYTES_PER_GB, Place, place};
 pub use decode::{StepTiming, step_timings};
+pub(crate) use requests::{tpot_ms, ttft_ms};
 
 /// Version of the definitions: raised whenever a published number could change.
 pub const DEFINITIONS_VERSION: u32 = 1;

@@ -3,8 +3,7 @@
 use wattrace_schema::{EnergyMethod, Flag, Interval, Reason};
 
 use super::energy::mean_power;
-use super::requests::OUTPUT_THROUGHPUT_TOK_S;
-use super::{BENCHMARK, Context, MetricRow, declare};
+use super::{BENCHMARK, Context, MetricRow, claimed_token_rate, declare};
 use crate::outcome::{Outcome, Value};
 use crate::series::{self, DeviceSet, window_energy};
 
@@ -56,12 +55,7 @@ fn token_rate(context: &Context<'_>) -> (Result<f64, Reason>, bool) {
     if measured != Err(Reason::NoRequests) {
         return (measured, false);
     }
-    let claims = &context.run.manifest.claims;
-    let claimed = claims
-        .iter()
-        .find(|claim| claim.metric == OUTPUT_THROUGHPUT_TOK_S.name && claim.value > 0.0)
-        .map(|claim| claim.value)
-        .ok_or(Reason::NoRequests);
+    let claimed = claimed_token_rate(&context.run.manifest.claims).ok_or(Reason::NoRequests);
     (claimed, claimed.is_ok())
 }
 

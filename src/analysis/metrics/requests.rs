@@ -129,7 +129,7 @@ fn milliseconds(from: Option<i64>, to: Option<i64>, otherwise_ns: Option<u64>) -
 }
 
 /// Time to first token of a request, ms.
-pub(super) fn ttft_ms(requests: &Requests, index: usize) -> Option<f64> {
+pub(crate) fn ttft_ms(requests: &Requests, index: usize) -> Option<f64> {
     milliseconds(
         requests.t_send_ns[index],
         requests.t_first_token_ns[index],
@@ -143,7 +143,7 @@ pub(super) fn e2e_ms(requests: &Requests, index: usize) -> Option<f64> {
 }
 
 /// Time per output token after the first of a request, ms; `None` with fewer than two tokens.
-pub(super) fn tpot_ms(requests: &Requests, index: usize) -> Option<f64> {
+pub(crate) fn tpot_ms(requests: &Requests, index: usize) -> Option<f64> {
     let tokens = requests.output_tokens[index].filter(|tokens| *tokens >= 2)?;
     let without_clock_ns = match (requests.e2e_ns[index], requests.ttft_ns[index]) {
         (Some(e2e_ns), Some(ttft_ns)) => e2e_ns.checked_sub(ttft_ns),

@@ -17,7 +17,7 @@ mod known_answers;
 mod linear;
 mod nested;
 mod nonnegative;
-mod random;
+pub(crate) mod random;
 mod rank;
 mod robust;
 mod sample;

@@ -6,13 +6,13 @@
 /// A stream of random numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
 /// number generators", OOPSLA 2014).
 #[derive(Debug, Clone)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     state: u64,
 }
 
 impl Stream {
     /// The stream `index` of a seed.
-    pub(super) fn new(seed: u64, index: u64) -> Self {
+    pub(crate) fn new(seed: u64, index: u64) -> Self {
         // Mixing twice puts the streams of neighbouring indices and seeds far apart.
         let of_seed = Self { state: seed }.next();
         Self { state: Self { state: of_seed ^ index }.next() }
@@ -27,7 +27,7 @@ impl Stream {
 
     /// A number below `bound`, which is not zero, each with equal probability (Lemire, "Fast random
     /// integer generation in an interval", ACM TOMACS 29, 2019).
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = bound as u64;
         loop {
             let product = u128::from(self.next()) * u128::from(bound);

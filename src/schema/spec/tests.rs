@@ -283,7 +283,9 @@ fn the_json_schema_names_every_field_that_is_read() {
     let slo = &schema["$defs"]["Slo"];
     assert_eq!(slo["properties"]["ttft_p99_ms"]["exclusiveMinimum"], 0);
     assert_eq!(slo["required"].as_array().unwrap().len(), 2);
-    assert!(schema["$defs"]["AccuracySpec"]["required"].as_array().unwrap().len() == 3);
+    assert_eq!(schema["$defs"]["AccuracySpec"]["required"].as_array().unwrap().len(), 3);
+    let rates = &schema["$defs"]["WorkloadSpec"]["properties"]["request_rates"];
+    assert_eq!((&rates["minItems"], &rates["uniqueItems"]), (&1.into(), &true.into()));
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use wattrace_schema::{Flag, FlagSet, Interval, Reason, Requests, Run, Steps};
 
 /// How a row of the step log lies to the decode window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Inside,
     Straddling,
     Outside,
@@ -14,7 +14,7 @@ pub(super) enum Place {
 
 /// A step is inside when it neither begins before the window nor ends after it. Without a start, its
 /// end alone decides: it ended inside, after the very beginning.
-pub(super) fn place(steps: &Steps, index: usize, window: Interval) -> Place {
+pub(crate) fn place(steps: &Steps, index: usize, window: Interval) -> Place {
     let end_ns = steps.t_end_ns[index];
     let start_ns = steps.t_start_ns[index];
     let begins_inside = match start_ns {
