@@ -203,13 +203,12 @@ impl Items {
         let scores = self.seed_scores();
         scores.iter().map(|(_, score)| score).sum::<f64>() / scores.len() as f64
     }
+}
 
-    /// The score with only the drawn items and seeds, each as often as it was drawn.
-    fn redrawn_score(&self, rows: &[&[f64]], items: &[usize], seeds: &[usize]) -> f64 {
-        let sum: f64 =
-            items.iter().map(|item| seeds.iter().map(|seed| rows[*item][*seed]).sum::<f64>()).sum();
-        sum / (items.len() * seeds.len()) as f64
-    }
+/// The score with only the drawn items (rows) and seeds (columns), each as often as it was drawn.
+fn redrawn_score(points: &[&[f64]], items: &[usize], seeds: &[usize]) -> f64 {
+    let of_item = |item: &usize| seeds.iter().map(|seed| points[*item][*seed]).sum::<f64>();
+    items.iter().map(of_item).sum::<f64>() / (items.len() * seeds.len()) as f64
 }
 
 /// A configuration beside its reference, on the items that count.
@@ -254,28 +253,27 @@ fn drop_interval(
     reference_score: f64,
     seed: u64,
 ) -> (f64, f64) {
-    fn rows(items: &Items) -> Vec<&[f64]> {
+    fn points(items: &Items) -> Vec<&[f64]> {
         items.points.values().map(Vec::as_slice).collect()
     }
     fn drawn(count: usize, stream: &mut Stream) -> Vec<usize> {
         (0..count).map(|_| stream.below(count)).collect()
     }
-    let own = rows(scores);
-    let others = measured.map(|measured| (measured, rows(measured)));
+    let own = points(scores);
+    let others = measured.map(|measured| (points(measured), &measured.seeds));
     interval(seed, |stream| {
         let items = drawn(own.len(), stream);
         let seeds = drawn(scores.seeds.len(), stream);
-        let score = scores.redrawn_score(&own, &items, &seeds);
         let reference = match &others {
             None => reference_score,
-            Some((measured, others)) if measured.seeds == scores.seeds => {
-                measured.redrawn_score(others, &items, &seeds)
+            Some((others, of_others)) if **of_others == scores.seeds => {
+                redrawn_score(others, &items, &seeds)
             }
-            Some((measured, others)) => {
-                measured.redrawn_score(others, &items, &drawn(measured.seeds.len(), stream))
+            Some((others, of_others)) => {
+                redrawn_score(others, &items, &drawn(of_others.len(), stream))
             }
         };
-        reference - score
+        reference - redrawn_score(&own, &items, &seeds)
     })
 }
 

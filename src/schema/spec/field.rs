@@ -1,6 +1,6 @@
 //! Reading the fields of a section: type, range, and what to say when they are wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use serde::Serialize;
@@ -277,10 +277,10 @@ impl<T: Field> Field for Vec<T> {
         };
         let before = findings.errors.len();
         let mut values = Vec::with_capacity(entries.len());
+        let mut seen = BTreeSet::new();
         for (index, entry) in entries.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            let value = entry.value();
-            if entries[..index].iter().any(|earlier| earlier.value() == value) {
+            if !seen.insert(entry.value().to_string()) {
                 let found = format!("{} again", entry.describe());
                 findings.refuse(entry.line, &path, &found, "each entry once");
             }

@@ -65,8 +65,8 @@ impl Node {
         match &self.content {
             Content::Null => "null".to_owned(),
             Content::Bool(value) => value.to_string(),
-            Content::Number { written, .. } => format!("the number {written}"),
-            Content::Text(text) => format!("the text {}", quoted(text)),
+            Content::Number { written, .. } => format!("the number {}", shortened(written)),
+            Content::Text(text) => format!("the text {:?}", shortened(text)),
             Content::List(entries) if entries.is_empty() => "an empty list".to_owned(),
             Content::List(_) => "a list".to_owned(),
             Content::Map(_) => "a section".to_owned(),
@@ -74,12 +74,12 @@ impl Node {
     }
 }
 
-/// Text in quotes, cut where it would drown the message.
-fn quoted(text: &str) -> String {
+/// Text, cut where it would drown the message.
+fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     let shown: String = text.chars().take(LONGEST).collect();
     let dots = if shown.len() < text.len() { "..." } else { "" };
-    format!("{:?}", format!("{shown}{dots}"))
+    shown + dots
 }
 
 /// The path of a field inside `parent`.
@@ -262,7 +262,7 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Result<Content, String> {
         "false" | "False" | "FALSE" => Content::Bool(false),
         _ => match Decimal::parse(&text) {
             Some(number) => Content::Number { number, written: text.into_owned() },
-            None if is_not_finite(&text) => return Err(text.into_owned()),
+            None if is_not_finite(&text) => return Err(shortened(&text)),
             None => Content::Text(text.into_owned()),
         },
     })

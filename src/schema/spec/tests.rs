@@ -288,6 +288,14 @@ fn the_json_schema_names_every_field_that_is_read() {
     assert_eq!((&rates["minItems"], &rates["uniqueItems"]), (&1.into(), &true.into()));
 }
 
+#[test]
+fn a_monstrous_value_does_not_drown_its_message() {
+    for value in ["9".repeat(500_000), "x".repeat(500_000)] {
+        let errors = LockedSpec::parse(&with("count: 1", &format!("count: {value}"))).unwrap_err();
+        assert!(errors.to_string().len() < 200, "{errors}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in ".*") {
