@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{KeyValueMetadata, ParquetCompression, ParquetWriter, StatisticsOptions};
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::ReportError;
 use crate::provenance::Provenance;
-use crate::table::ResultTable;
+use crate::table::{ColumnValues, ResultTable};
 use crate::{csv, frame};
 
 /// Rows collected before a row group is written. It bounds the memory of a table written piece by
@@ -96,13 +98,13 @@ impl TableWriter {
             .map_err(ReportError::parquet("write", &parquet.path))?
             .schema()
             .clone();
+        let mut metadata = provenance.key_values(table);
+        metadata.push(portable_schema(table));
         let parquet_rows = ParquetWriter::new(BufWriter::new(parquet_file))
             .with_compression(ParquetCompression::Zstd(None))
             .with_statistics(StatisticsOptions::full())
             .set_parallel(false)
-            .with_key_value_metadata(Some(KeyValueMetadata::from_static(
-                provenance.key_values(table),
-            )))
+            .with_key_value_metadata(Some(KeyValueMetadata::from_static(metadata)))
             .batched(&schema)
             .map_err(ReportError::parquet("write", &parquet.path))?;
 
@@ -241,4 +243,27 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String, ReportError> {
         hasher.update(&buffer[..length]);
     }
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The Arrow schema that readers restore columns by, in types that all of them know. polars would name
+/// its own string views here, and pandas refuses lists of those.
+fn portable_schema(table: &ResultTable) -> (String, String) {
+    let fields: Vec<Field> = table
+        .columns()
+        .iter()
+        .map(|column| {
+            let data_type = match column.values {
+                ColumnValues::Text(_) => DataType::Utf8,
+                ColumnValues::F64(_) => DataType::Float64,
+                ColumnValues::U64(_) => DataType::UInt64,
+                ColumnValues::Bool(_) => DataType::Boolean,
+                ColumnValues::Time(_) => {
+                    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+                }
+                ColumnValues::TextList(_) => DataType::new_list(DataType::Utf8, true),
+            };
+            Field::new(&column.name, data_type, true)
+        })
+        .collect();
+    (ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(&Schema::new(fields)))
 }
