@@ -117,6 +117,15 @@ impl Default for TransientPlan {
     }
 }
 
+impl TransientPlan {
+    /// Time until a hundredth of the transient is left: ln(100) time constants, if there is any.
+    pub(crate) fn settling_s(&self) -> f64 {
+        let nothing_settles =
+            self.power_percent.get() == 0.0 && self.step_time_percent.get() == 0.0;
+        if nothing_settles { 0.0 } else { self.time_constant_s.get() * 100_f64.ln() }
+    }
+}
+
 /// Shares of the requests that fail.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]

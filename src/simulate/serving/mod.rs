@@ -411,8 +411,7 @@ fn find_truth(context: &Context, run: &ServingRun, life: &Lifecycle) -> ServingT
     let steady_energy_j = steady.map(|steady| boards_j(steady.start_ns, formal_end_ns));
     let node_energy_j = life.node.energy_j(&life.profile, formal_start_ns, formal_end_ns);
 
-    // A hundredth of the transient is left after ln(100) time constants.
-    let settling_s = run.entry.transient.time_constant_s.get() * 100_f64.ln();
+    let settling_s = run.entry.transient.settling_s();
     let settled_ns = (formal_start_ns + seconds_to_ns(settling_s)).min(formal_end_ns);
     let settled_tokens =
         successful().map(|request| tokens_after(request, &life.steps, settled_ns)).sum();
