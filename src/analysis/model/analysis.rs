@@ -241,7 +241,7 @@ impl FormValidation {
             heldout_runs: errors.iter().map(|error| run_row(runs, fitted, error)).collect(),
             max_interval: over_cells(|errors| errors.iter().copied().fold(0.0, f64::max)),
             median_interval: over_cells(|errors| median(errors).unwrap_or(0.0)),
-            loco: Some(loco(runs, outcome.form)),
+            loco: Some(loco(runs, fitted)),
         }
     }
 
@@ -287,7 +287,7 @@ fn run_row(runs: &SettingRuns<'_>, fitted: &FittedForm, error: &RunError<'_>) ->
         cell: run.cell().to_owned(),
         run_id: run.observation.run_id.clone(),
         observed_j_per_token: run.j_per_token(),
-        predicted_j_per_token: error.expected.j_per_token,
+        predicted_j_per_token: error.expected.value,
         predicted_low: error.expected.interval.0,
         predicted_high: error.expected.interval.1,
         error: error.error,
@@ -340,9 +340,10 @@ fn interval_over_cells(
     })
 }
 
-fn loco(runs: &SettingRuns<'_>, form: &Form) -> Result<LeaveOneCellOut, FitFailure> {
+fn loco(runs: &SettingRuns<'_>, fitted: &FittedForm) -> Result<LeaveOneCellOut, FitFailure> {
     let names: Vec<&str> = cells(&runs.fit).into_iter().collect();
-    leave_one_cell_out(&design(form, &runs.fit)?, |cell| names[cell].to_owned())
+    let design = design(fitted.form, &runs.fit)?;
+    leave_one_cell_out(&design, fitted.method, |cell| names[cell].to_owned())
 }
 
 fn nested_test(runs: &SettingRuns<'_>, form: &Form) -> NestedTestRow {
@@ -368,18 +369,7 @@ fn step_time_row(runs: &SettingRuns<'_>, law: &Result<StepTimeLaw, FitFailure>) 
         let fit = &fitted?.fit;
         let estimate = &fit.coefficients[index];
         let robust = fit.cluster_robust.as_ref().ok().map(|robust| &robust.coefficients[index]);
-        Some(CoefficientRow {
-            value: estimate.value,
-            se: estimate.std_error,
-            low: estimate.low,
-            high: estimate.high,
-            cluster_se: robust.and_then(|robust| robust.std_error),
-            cluster_low: robust.and_then(|robust| robust.low),
-            cluster_high: robust.and_then(|robust| robust.high),
-            bootstrap_low: None,
-            bootstrap_high: None,
-            not_identified: false,
-        })
+        Some(CoefficientRow::new(estimate, robust, None, false))
     };
     StepTimeLawRow {
         setting: runs.name.clone(),

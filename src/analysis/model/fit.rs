@@ -8,9 +8,9 @@ use wattrace_schema::{Flag, FlagSet, Reason};
 use super::form::{CONSTANT, Form};
 use super::rows::CoefficientRow;
 use super::setting::{ModelRun, flags_of};
+use super::solution::{Expected, FitMethod, Solution};
 use crate::stats::{
-    CONDITION_LIMIT, Design, Estimate, FitFailure, LinearFit, Resamples, Term, cell_bootstrap,
-    least_squares,
+    CONDITION_LIMIT, Design, FitFailure, LinearFit, Resamples, Term, cell_bootstrap, least_squares,
 };
 
 /// Below this relative range of a term, its coefficient counts as not identified.
@@ -19,33 +19,6 @@ pub const RELATIVE_RANGE_LIMIT: f64 = 0.05;
 /// Where the condition number is too large, the terms above this variance inflation are the ones
 /// that depend on each other.
 pub const VARIANCE_INFLATION_LIMIT: f64 = 10.0;
-
-/// How coefficients are estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FitMethod {
-    /// Ordinary least squares.
-    #[default]
-    Ols,
-}
-
-impl FitMethod {
-    /// The name in result tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ols => "ols",
-        }
-    }
-
-    /// What it is, in words.
-    #[must_use]
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Ols => "ordinary least squares",
-        }
-    }
-}
 
 /// Options of the fits; recorded with every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -94,17 +67,7 @@ pub struct FittedForm {
     /// The same in sentences.
     pub notes: Vec<String>,
     pub(super) resamples: Option<Resamples>,
-    linear: LinearFit,
-}
-
-/// Energy that a form expects for a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ExpectedEnergy {
-    pub(super) j_per_token: f64,
-    /// Standard error for a single new run.
-    pub(super) std_error: f64,
-    /// 95% interval for a single new run.
-    pub(super) interval: (f64, f64),
+    solution: Solution,
 }
 
 /// The design of a form on runs: one row a run, one cluster a cell.
@@ -142,9 +105,8 @@ pub(super) fn cells<'a>(runs: &[ModelRun<'a>]) -> BTreeSet<&'a str> {
     runs.iter().map(ModelRun::cell).collect()
 }
 
-/// Fits the design, after asking what statistics cannot know: whether the rows are more than one
-/// cell repeated.
-pub(super) fn solve(design: &Design) -> Result<LinearFit, FitFailure> {
+/// Asks what statistics cannot know: whether the rows are more than one cell repeated.
+pub(super) fn check_cells(design: &Design) -> Result<(), FitFailure> {
     let several = design.rows() > design.coefficients();
     let distinct: BTreeSet<usize> = design.clusters().iter().copied().collect();
     if several && distinct.len() == 1 {
@@ -153,55 +115,52 @@ pub(super) fn solve(design: &Design) -> Result<LinearFit, FitFailure> {
             message: format!("all {} runs lie in one cell", design.rows()),
         });
     }
-    least_squares(design)
+    Ok(())
 }
 
 /// Fits `form` to `runs`.
 ///
 /// # Errors
-/// [`Reason::NoHistory`], [`Reason::OneCell`] and those of [`least_squares`].
+/// [`Reason::NoHistory`], [`Reason::OneCell`], and those of the method.
 pub(super) fn fit_form(
     form: &'static Form,
     runs: &[ModelRun<'_>],
     options: &FitOptions,
 ) -> Result<FittedForm, FitFailure> {
     let design = design(form, runs)?;
-    let linear = solve(&design)?;
-    let resamples = (options.resamples > 0)
+    check_cells(&design)?;
+    let solution = Solution::of(&design, options.method)?;
+    // Condition and variance inflation are properties of the design, whatever the method.
+    let linear = least_squares(&design)?;
+    let resamples = (options.resamples > 0 && options.method == FitMethod::Ols)
         .then(|| cell_bootstrap(&design, options.resamples, options.seed))
         .transpose()?;
     let not_identified = not_identified(form, &design, &linear);
-    let mut flags = flags_of(runs).union(linear.flags);
+    let mut flags = flags_of(runs).union(solution.flags());
     flags.insert_if(not_identified.iter().any(|not| *not), Flag::NotIdentified);
-    let notes = notes(form, &linear, &not_identified, resamples.as_ref());
     Ok(FittedForm {
         form,
         method: options.method,
-        n_runs: linear.n,
+        n_runs: design.rows(),
         n_cells: cells(runs).len(),
-        coefficients: coefficients(&linear, &not_identified, resamples.as_ref()),
-        df_residual: linear.df_residual,
-        r2: linear.r_squared,
-        residual_std: linear.residual_std,
+        coefficients: coefficients(&solution, &not_identified, resamples.as_ref()),
+        df_residual: solution.df_residual(),
+        r2: solution.r_squared(),
+        residual_std: solution.residual_std(),
         condition_number: linear.condition_number,
-        variance_inflation: linear.variance_inflation.clone(),
+        variance_inflation: linear.variance_inflation,
         ranges: design.terms().iter().map(|term| range(&term.column)).collect(),
         flags,
-        notes,
+        notes: notes(form, &solution, &not_identified, resamples.as_ref()),
         resamples,
-        linear,
+        solution,
     })
 }
 
 impl FittedForm {
     /// What the form expects at one value per term.
-    pub(super) fn expect(&self, values: &[f64]) -> ExpectedEnergy {
-        let prediction = self.linear.predict(values);
-        ExpectedEnergy {
-            j_per_token: prediction.value,
-            std_error: prediction.std_error,
-            interval: prediction.interval,
-        }
+    pub(super) fn expect(&self, values: &[f64]) -> Expected {
+        self.solution.expect(values)
     }
 
     /// Names of the coordinates in which `values` lie outside the fit runs.
@@ -271,42 +230,31 @@ fn not_identified(form: &Form, design: &Design, fit: &LinearFit) -> Vec<bool> {
 }
 
 fn coefficients(
-    fit: &LinearFit,
+    solution: &Solution,
     not_identified: &[bool],
     resamples: Option<&Resamples>,
 ) -> Vec<CoefficientRow> {
-    let robust = |index: usize| -> Option<&Estimate> {
-        fit.cluster_robust.as_ref().ok().map(|robust| &robust.coefficients[index])
-    };
-    fit.coefficients
+    solution
+        .estimates()
         .iter()
         .enumerate()
         .map(|(index, estimate)| {
             let bootstrap = resamples
                 .and_then(|resamples| resamples.interval(|coefficients| coefficients[index]));
-            CoefficientRow {
-                value: estimate.value,
-                se: estimate.std_error,
-                low: estimate.low,
-                high: estimate.high,
-                cluster_se: robust(index).and_then(|robust| robust.std_error),
-                cluster_low: robust(index).and_then(|robust| robust.low),
-                cluster_high: robust(index).and_then(|robust| robust.high),
-                bootstrap_low: bootstrap.map(|(low, _)| low),
-                bootstrap_high: bootstrap.map(|(_, high)| high),
-                not_identified: index > 0 && not_identified[index - 1],
-            }
+            let not_identified = index > 0 && not_identified[index - 1];
+            let robust = solution.cluster_robust(&estimate.name);
+            CoefficientRow::new(estimate, robust, bootstrap, not_identified)
         })
         .collect()
 }
 
 fn notes(
     form: &Form,
-    fit: &LinearFit,
+    solution: &Solution,
     not_identified: &[bool],
     resamples: Option<&Resamples>,
 ) -> Vec<String> {
-    let mut notes = fit.notes.clone();
+    let mut notes = solution.notes().to_vec();
     if not_identified.iter().any(|not| *not) {
         let names: Vec<&str> = form
             .terms

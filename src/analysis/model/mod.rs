@@ -16,12 +16,13 @@ mod predict;
 mod report;
 mod rows;
 mod setting;
+mod solution;
 mod step_break;
 mod step_time;
 mod substitution;
 
 pub use analysis::{FormOutcome, ModelAnalysis, SettingFit, fit_archive};
-pub use fit::{FitMethod, FitOptions, FittedForm, RELATIVE_RANGE_LIMIT, VARIANCE_INFLATION_LIMIT};
+pub use fit::{FitOptions, FittedForm, RELATIVE_RANGE_LIMIT, VARIANCE_INFLATION_LIMIT};
 pub use form::{CONSTANT, CONSTANT_UNIT, FORMS, FULL, Form, Regressor};
 pub use observation::{Coordinates, Measured, ModelBytes, Observation};
 pub use predict::{EnergyPrediction, PredictError, TauSource, WhatIf, predict};
@@ -31,5 +32,6 @@ pub use rows::{
     FitSummaryRow, HeldoutRow, HeldoutRunRow, IdentifiedRangeRow, ModelTables, NestedTestRow,
     StepBreakRow, StepTimeLawRow, SubstitutionRow, TransferRow,
 };
+pub use solution::FitMethod;
 pub use step_time::{STEP_TIME_COEFFICIENTS, StepTimeLaw};
 pub use substitution::{SUBSTITUTIONS, Substitution};

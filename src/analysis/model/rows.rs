@@ -5,6 +5,8 @@
 
 use wattrace_schema::{FlagSet, Reason};
 
+use crate::stats::Estimate;
+
 /// One coefficient of one fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoefficientRow {
@@ -28,6 +30,29 @@ pub struct CoefficientRow {
     pub bootstrap_high: Option<f64>,
     /// The data cannot tell this coefficient from the others.
     pub not_identified: bool,
+}
+
+impl CoefficientRow {
+    /// The row of an estimate with the intervals of other kinds that there are.
+    pub(super) fn new(
+        estimate: &Estimate,
+        cluster_robust: Option<&Estimate>,
+        bootstrap: Option<(f64, f64)>,
+        not_identified: bool,
+    ) -> Self {
+        Self {
+            value: estimate.value,
+            se: estimate.std_error,
+            low: estimate.low,
+            high: estimate.high,
+            cluster_se: cluster_robust.and_then(|robust| robust.std_error),
+            cluster_low: cluster_robust.and_then(|robust| robust.low),
+            cluster_high: cluster_robust.and_then(|robust| robust.high),
+            bootstrap_low: bootstrap.map(|(low, _)| low),
+            bootstrap_high: bootstrap.map(|(_, high)| high),
+            not_identified,
+        }
+    }
 }
 
 /// A row of `fits`: one setting × form.
