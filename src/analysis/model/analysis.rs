@@ -13,6 +13,7 @@ use super::rows::{
     NestedTestRow, StepTimeLawRow, TransferRow,
 };
 use super::setting::{ModelRun, SettingRuns, group};
+use super::solution::FitMethod;
 use super::step_time::StepTimeLaw;
 use super::{effects, step_break, substitution};
 use crate::stats::{FitFailure, Resamples, median, nested_f_test};
@@ -120,7 +121,7 @@ fn analyze_setting(runs: &SettingRuns<'_>, options: &FitOptions) -> (SettingFit,
         forms,
         step_time,
     };
-    let tables = tables_of(runs, &setting);
+    let tables = tables_of(runs, &setting, options.method);
     for outcome in &mut setting.forms {
         if let Ok(fitted) = &mut outcome.fitted {
             // Every interval has been read off them, and of all settings together they are large.
@@ -130,9 +131,9 @@ fn analyze_setting(runs: &SettingRuns<'_>, options: &FitOptions) -> (SettingFit,
     (setting, tables)
 }
 
-fn tables_of(runs: &SettingRuns<'_>, setting: &SettingFit) -> ModelTables {
+fn tables_of(runs: &SettingRuns<'_>, setting: &SettingFit, method: FitMethod) -> ModelTables {
     let mut tables = ModelTables {
-        fits: setting.forms.iter().map(|outcome| fit_row(runs, outcome)).collect(),
+        fits: setting.forms.iter().map(|outcome| fit_row(runs, outcome, method)).collect(),
         excluded_runs: runs
             .excluded
             .iter()
@@ -177,14 +178,14 @@ fn excluded(runs: &SettingRuns<'_>, observation: &Observation, reason: Reason) -
     }
 }
 
-fn fit_row(runs: &SettingRuns<'_>, outcome: &FormOutcome) -> FitRow {
+fn fit_row(runs: &SettingRuns<'_>, outcome: &FormOutcome, method: FitMethod) -> FitRow {
     let fitted = outcome.fitted.as_ref().ok();
     let failure = outcome.fitted.as_ref().err();
     let coefficient = |name| fitted.and_then(|fitted| fitted.coefficient(name)).cloned();
     FitRow {
         setting: runs.name.clone(),
         form: outcome.form.name,
-        method: fitted.map(|fitted| fitted.method.name()),
+        method: method.name(),
         n_runs: runs.fit.len(),
         n_cells: cells(&runs.fit).len(),
         c: coefficient("c"),
@@ -288,8 +289,8 @@ fn run_row(runs: &SettingRuns<'_>, fitted: &FittedForm, error: &RunError<'_>) ->
         run_id: run.observation.run_id.clone(),
         observed_j_per_token: run.j_per_token(),
         predicted_j_per_token: error.expected.value,
-        predicted_low: error.expected.interval.0,
-        predicted_high: error.expected.interval.1,
+        predicted_low: Some(error.expected.interval.0),
+        predicted_high: Some(error.expected.interval.1),
         error: error.error,
         extrapolated: !error.extrapolated.is_empty(),
         extrapolated_coordinates: error.extrapolated.clone(),

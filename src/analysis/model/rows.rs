@@ -63,7 +63,7 @@ pub struct FitRow {
     /// Name of the form.
     pub form: &'static str,
     /// How it was fitted: `ols`, `huber`, `non-negative`.
-    pub method: Option<&'static str>,
+    pub method: &'static str,
     /// Runs of the fit.
     pub n_runs: usize,
     /// Cells of the fit.
@@ -150,9 +150,9 @@ pub struct HeldoutRunRow {
     /// Predicted energy, J/token.
     pub predicted_j_per_token: f64,
     /// Lower end of the prediction interval of a single run, J/token.
-    pub predicted_low: f64,
+    pub predicted_low: Option<f64>,
     /// Upper end of the prediction interval of a single run, J/token.
-    pub predicted_high: f64,
+    pub predicted_high: Option<f64>,
     /// (predicted − observed) / observed.
     pub error: f64,
     /// The run lies outside the identified range.
