@@ -264,7 +264,7 @@ fn notes(
             .map(|(term, _)| term.coefficient())
             .collect();
         notes.push(format!(
-            "Not identified: {}. The coordinate hardly varies (range under {:.0}% of its mean) or is a combination of the others (condition number above {CONDITION_LIMIT}, variance inflation above {VARIANCE_INFLATION_LIMIT}).",
+            "Not identified (*): {}. The coordinate hardly varies (range under {:.0}% of its mean) or is a combination of the others (condition number above {CONDITION_LIMIT}, variance inflation above {VARIANCE_INFLATION_LIMIT}).",
             names.join(", "),
             100.0 * RELATIVE_RANGE_LIMIT
         ));

@@ -20,6 +20,8 @@ mod solution;
 mod step_break;
 mod step_time;
 mod substitution;
+#[cfg(test)]
+mod tests;
 
 pub use analysis::{FormOutcome, ModelAnalysis, SettingFit, fit_archive};
 pub use fit::{FitOptions, FittedForm, RELATIVE_RANGE_LIMIT, VARIANCE_INFLATION_LIMIT};

@@ -310,7 +310,7 @@ pub struct BatchEffectRow {
 pub struct StepBreakRow {
     /// Key of the setting.
     pub setting: String,
-    /// What was compared: `within-runs` or `between-runs`.
+    /// What was compared: `within-runs` or `between-cells`.
     pub comparison: Option<&'static str>,
     /// Runs with step times.
     pub n_runs: usize,
