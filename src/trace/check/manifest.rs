@@ -29,7 +29,7 @@ pub(super) fn geometry(manifest: &RunManifest, report: &mut Report) {
         kv.iter().chain(weights).filter(|(_, given)| !given).map(|(key, _)| *key).collect();
     if !missing.is_empty() {
         let message = format!(
-            "key \"model\" lacks {}; without them the bytes that a decode iteration reads are unknown",
+            "key \"model\" lacks {}, of what decides how many bytes a decode iteration reads",
             missing.join(", ")
         );
         report.add(Place::file(RUN_JSON), message);

@@ -665,6 +665,51 @@ mod damaged {
     }
 
     #[test]
+    fn a_footer_that_claims_absurdly_many_rows_is_an_error_and_allocates_nothing_for_them() {
+        use parquet::file::metadata::{
+            FileMetaData, ParquetMetaDataBuilder, ParquetMetaDataReader, ParquetMetaDataWriter,
+        };
+        const ROWS: i64 = 1 << 60;
+        let (archive, run) = archive_with_run();
+        let whole = fs::read(run.folder.join("power.parquet")).unwrap();
+        let honest = ParquetMetaDataReader::new()
+            .parse_and_finish(&bytes::Bytes::from(whole.clone()))
+            .unwrap();
+        let claim = || {
+            let file = honest.file_metadata();
+            let file = FileMetaData::new(
+                file.version(),
+                ROWS,
+                file.created_by().map(str::to_owned),
+                file.key_value_metadata().cloned(),
+                file.schema_descr_ptr(),
+                None,
+            );
+            let mut footer = ParquetMetaDataBuilder::new(file);
+            for group in honest.row_groups() {
+                footer = footer.add_row_group(
+                    group.clone().into_builder().set_num_rows(ROWS).build().unwrap(),
+                );
+            }
+            let mut bytes = whole.clone();
+            let mut end = Vec::new();
+            ParquetMetaDataWriter::new(&mut end, &footer.build()).finish().unwrap();
+            bytes.extend(end);
+            bytes
+        };
+        let mut messages = Vec::new();
+        for (id, listed) in [("listed", ROWS as u64), ("unlisted", 500)] {
+            let files = [(&POWER, claim(), listed)];
+            let run = archive.write_files(manifest(id), &files);
+            messages.push(read_error(&archive, &run));
+        }
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        "ARCHIVE/listed/power.parquet" is not a readable Parquet file: its footer says 1152921504606846976 rows, but 500 could be decoded
+        "ARCHIVE/unlisted/power.parquet" row count is 1152921504606846976, but run.json says 500
+        "#);
+    }
+
+    #[test]
     fn any_changed_byte_gives_rows_or_an_error_and_never_a_panic() {
         let (_archive, run) = archive_with_run();
         let manifest = manifest("a");
