@@ -5,7 +5,7 @@ use wattrace_schema::{Reason, Requests, Unit};
 use super::requests::{e2e_ms, tpot_ms, ttft_ms};
 use super::{BENCHMARK, Context, MetricRow};
 use crate::outcome::{Boundary, Metric, Outcome, ValueKind};
-use crate::stats::{mean, percentiles, population_std, sample_std};
+use crate::stats::{Moments, percentiles};
 
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 /// The percentiles of each latency, in the order of [`statistics`].
@@ -125,9 +125,10 @@ fn fill_statistics(row: &mut MetricRow, metrics: &[Metric; 7], values: Result<Ve
         row.set(metric, Outcome::number(value).from_rows(count));
     };
     // The moments come first, since selecting percentiles reorders the values.
-    set(&metrics[4], mean(&values).ok_or(Reason::NoValues));
-    set(&metrics[5], sample_std(&values).ok_or(Reason::SingleValue));
-    set(&metrics[6], population_std(&values).ok_or(Reason::NoValues));
+    let moments = Moments::of(&values).ok_or(Reason::NoValues);
+    set(&metrics[4], moments.map(|moments| moments.mean));
+    set(&metrics[5], moments.and_then(|moments| moments.sample_std().ok_or(Reason::SingleValue)));
+    set(&metrics[6], moments.map(|moments| moments.population_std()));
     let percentiles = percentiles(&mut values, &PERCENTILES);
     for (place, metric) in metrics[..PERCENTILES.len()].iter().enumerate() {
         set(metric, percentiles.as_ref().map(|values| values[place]).ok_or(Reason::NoValues));
