@@ -8,6 +8,8 @@
 mod csv;
 mod dictionary;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod frame;
 mod provenance;
 mod record;

@@ -280,6 +280,14 @@ pub struct Hardware {
     pub driver: Option<String>,
 }
 
+impl Hardware {
+    /// The accelerators, such as `H200-SXM-141GB x 8`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{} x {}", self.accelerator, self.count)
+    }
+}
+
 /// The serving engine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Engine {

@@ -8,7 +8,7 @@ use wattrace_analysis::metrics::DEFINITIONS_VERSION;
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
     Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
-    tables, write_table,
+    tables, text, write_table,
 };
 use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         output.data(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
     } else {
-        output.data(&String::new())?;
+        output.data(&text::runs_overview(&records, output.width, output.colour))?;
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {

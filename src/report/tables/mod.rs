@@ -6,9 +6,12 @@ mod claims;
 mod metrics;
 mod requests;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 use crate::table::ResultTable;
 
+pub(crate) use claims::comparisons;
 pub use claims::{agrees_as_printed, claims};
 pub use metrics::metrics;
 pub use requests::requests;
