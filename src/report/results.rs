@@ -351,7 +351,10 @@ mod tests {
         let newer = format!("\"metric_definitions_version\": {}", DEFINITIONS_VERSION + 1);
         std::fs::write(&path, text.replace(&own, &newer)).unwrap();
         let message = Results::open(dir.path()).unwrap_err().to_string();
-        assert!(message.contains("run `wattrace analyze` again or use a newer wattrace"), "{message}");
+        assert!(
+            message.contains("run `wattrace analyze` again or use a newer wattrace"),
+            "{message}"
+        );
     }
 
     #[test]

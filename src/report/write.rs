@@ -324,7 +324,8 @@ mod tests {
 
         let text: Vec<Option<&str>> = batch["id"].as_string_view().iter().collect();
         assert_eq!(text, [Some("r0"), None, Some("r2")]);
-        let powers: Vec<Option<f64>> = batch["power_w"].as_primitive::<Float64Type>().iter().collect();
+        let powers: Vec<Option<f64>> =
+            batch["power_w"].as_primitive::<Float64Type>().iter().collect();
         assert_eq!(powers, [None, Some(0.1), Some(0.2)]);
         assert_eq!(batch["t"].data_type().to_string(), "Timestamp(ns, \"UTC\")");
         let times = batch["t"].as_primitive::<TimestampNanosecondType>();
@@ -353,7 +354,8 @@ mod tests {
         for file in &a.files {
             let bytes = fs::read(first.path().join(&file.file)).unwrap();
             assert_eq!(bytes, fs::read(second.path().join(&file.file)).unwrap());
-            let digest: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+            let digest: String =
+                Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
             assert_eq!(digest, file.sha256);
         }
     }

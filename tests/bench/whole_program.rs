@@ -29,8 +29,19 @@ const COLUMNS: [(&str, &[&str]); 2] = [
     (
         "requests.parquet",
         &[
-            "request_id", "stage", "t_send", "t_first_token", "t_end", "status", "input_tokens",
-            "output_tokens", "reasoning_tokens", "itl_ns", "itl_tokens", "ttft_ns", "e2e_ns",
+            "request_id",
+            "stage",
+            "t_send",
+            "t_first_token",
+            "t_end",
+            "status",
+            "input_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "itl_ns",
+            "itl_tokens",
+            "ttft_ns",
+            "e2e_ns",
         ],
     ),
 ];
@@ -45,7 +56,8 @@ fn main() {
     });
     let read = shortest(|| {
         runs.par_iter().for_each(|run| {
-            read_run(run, ReadOptions { verify: false, accuracy: false }).expect("the run is sound");
+            read_run(run, ReadOptions { verify: false, accuracy: false })
+                .expect("the run is sound");
         });
     });
     let compute = shortest(|| {
@@ -110,7 +122,11 @@ fn beside_the_peer(archive: &Path, runs: &[RunLocation]) {
         .expect("the script starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let peer = started.elapsed();
-    println!("on {PEER_RUNS} of the runs: pandas script {}, wattrace analyze {}", seconds(peer), seconds(program));
+    println!(
+        "on {PEER_RUNS} of the runs: pandas script {}, wattrace analyze {}",
+        seconds(peer),
+        seconds(program)
+    );
     println!(
         "wattrace analyze is {:.0} times faster than the pandas script",
         peer.as_secs_f64() / program.as_secs_f64()
@@ -149,7 +165,8 @@ fn seconds(duration: Duration) -> String {
 fn archive() -> PathBuf {
     let archive = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-archive");
     if !archive.is_dir() {
-        let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/serving-200.plan.toml");
+        let plan =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/serving-200.plan.toml");
         let plan = Plan::read(&plan).expect("the plan is sound");
         let partial = archive.with_file_name("bench-archive.partial");
         let _ = std::fs::remove_dir_all(&partial);

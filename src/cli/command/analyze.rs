@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         output.data(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
     } else {
-        output.data(&text::runs_overview(&records, output.width, output.colour))?;
+        output.data(&text::runs_overview(&records, output.style()))?;
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {

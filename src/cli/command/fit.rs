@@ -45,7 +45,13 @@ pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
 
 /// The options of a fit as the analysis takes them.
 pub(crate) fn options(args: &args::FitOptions) -> FitOptions {
-    let method = FitMethod::Ols;
+    let method = if args.robust {
+        FitMethod::Huber
+    } else if args.non_negative {
+        FitMethod::NonNegative
+    } else {
+        FitMethod::Ols
+    };
     FitOptions { method, resamples: args.bootstrap as usize, seed: args.seed }
 }
 
