@@ -262,15 +262,19 @@ impl ServingPlan {
             + plan.failures.timeout_percent.get()
             + plan.failures.cancelled_percent.get();
         if failing > 100.0 {
-            return Err(fault("the shares of failures exceed 100 percent together"));
+            let message = format!(
+                "the shares of failures are {failing} percent together; expected at most 100"
+            );
+            return Err(fault(&message));
         }
         let sensors = parts.sensors("serving.sensors", &plan.sensors)?;
         if let Some(unknown) = plan.unknown_gap_sensor() {
-            return Err(Fault::new(
-                entry.span(),
-                "serving.gaps.sensor",
-                &format!("\"{unknown}\" is not one of the run's sensors"),
-            ));
+            let known: Vec<String> = sensors.iter().map(|(id, _)| format!("\"{id}\"")).collect();
+            let message = format!(
+                "\"{unknown}\" is not one of the run's sensors; expected {}",
+                known.join(" or ")
+            );
+            return Err(Fault::new(entry.span(), "serving.gaps.sensor", &message));
         }
         let mut runs = Vec::new();
         for (model_name, model) in parts.models("serving.model", &plan.model)? {
