@@ -41,7 +41,8 @@ const CASES: &[(&str, Break)] = &[
     }),
     ("power-has-no-rows", |run| {
         let rows = run.power().batch().slice(0, 0);
-        let columns = rows.schema().fields().iter().zip(rows.columns());
+        let schema = rows.schema();
+        let columns = schema.fields().iter().zip(rows.columns());
         let columns =
             columns.map(|(field, array)| (field.name().clone(), array.clone(), true)).collect();
         run.power = Some(Columns(columns));
