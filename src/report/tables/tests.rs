@@ -135,15 +135,17 @@ fn requests_keep_their_energy_and_order() {
     let energies = [RequestEnergy {
         request: 1,
         tokens: 150,
-        energy_j: 3000.0,
+        energy_j: Some(3000.0),
         j_per_token: Some(20.0),
         order: Some(0),
         window_cv: None,
     }];
     let table = requests("serving-b", &fixtures::requests(), &energies);
-    assert_eq!(text(&table, "request_id"), some(&["r1"]));
-    assert_eq!(numbers(&table, "energy_j"), [Some(3000.0)]);
-    assert_eq!(table.column("order").unwrap().values, ColumnValues::U64(vec![Some(0)]));
+    // The requests without energy follow, the failed one among them.
+    assert_eq!(text(&table, "request_id"), some(&["r1", "r0", "r2"]));
+    assert_eq!(text(&table, "status"), some(&["ok", "ok", "error"]));
+    assert_eq!(numbers(&table, "energy_j"), [Some(3000.0), None, None]);
+    assert_eq!(table.column("order").unwrap().values, ColumnValues::U64(vec![Some(0), None, None]));
 }
 
 #[test]
