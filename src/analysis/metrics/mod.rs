@@ -23,6 +23,8 @@ use crate::series::{self, DeviceSet, StageEnergy};
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
 pub(crate) use decode::BYTES_PER_GB;
+#[cfg(test)]
+pub(crate) use decode::tests as decode_tests;
 pub use decode::{StepTiming, step_timings};
 
 /// Version of the definitions: raised whenever a published number could change.

@@ -135,8 +135,9 @@ pub(super) fn fit_form(
     let resamples = (options.resamples > 0 && options.method == FitMethod::Ols)
         .then(|| cell_bootstrap(&design, options.resamples, options.seed))
         .transpose()?;
-    let not_identified = not_identified(form, &design, &linear);
     let mut flags = flags_of(runs).union(solution.flags());
+    let causes = causes(form, &design, &linear, flags);
+    let not_identified: Vec<bool> = causes.iter().map(|causes| !causes.is_empty()).collect();
     flags.insert_if(not_identified.iter().any(|not| *not), Flag::NotIdentified);
     Ok(FittedForm {
         form,
@@ -151,7 +152,7 @@ pub(super) fn fit_form(
         variance_inflation: linear.variance_inflation,
         ranges: design.terms().iter().map(|term| range(&term.column)).collect(),
         flags,
-        notes: notes(form, &solution, &not_identified, resamples.as_ref()),
+        notes: notes(form, &solution, &causes, resamples.as_ref()),
         resamples,
         solution,
     })
@@ -216,17 +217,34 @@ pub(super) fn relative_range(column: &[f64]) -> Option<f64> {
     relative.is_finite().then_some(relative)
 }
 
-/// Which terms the data cannot tell apart: those that hardly vary, and, where the standardised
-/// design is nearly singular, those that the others explain.
-fn not_identified(form: &Form, design: &Design, fit: &LinearFit) -> Vec<bool> {
-    let dependent = fit.condition_number > CONDITION_LIMIT;
-    (0..form.terms.len())
-        .map(|term| {
-            let flat = relative_range(&design.terms()[term].column)
-                .is_some_and(|relative| relative < RELATIVE_RANGE_LIMIT);
-            flat || (dependent && fit.variance_inflation[term] > VARIANCE_INFLATION_LIMIT)
-        })
-        .collect()
+/// Why the data cannot tell the coefficient of each term from the others; empty where they can. A
+/// term that hardly varies carries nothing; where the standardised design is nearly singular, the
+/// terms that the others explain share their effects; and an approximate history varies with the
+/// tasks that it was guessed from.
+fn causes(form: &Form, design: &Design, fit: &LinearFit, flags: FlagSet) -> Vec<Vec<String>> {
+    let condition = fit.condition_number;
+    let cause = |term: usize| {
+        let mut causes = Vec::new();
+        let relative = relative_range(&design.terms()[term].column);
+        if let Some(relative) = relative.filter(|relative| *relative < RELATIVE_RANGE_LIMIT) {
+            causes.push(format!(
+                "its coordinate hardly varies, by {:.1}% of its mean where {:.0}% are needed",
+                100.0 * relative,
+                100.0 * RELATIVE_RANGE_LIMIT
+            ));
+        }
+        let inflation = fit.variance_inflation[term];
+        if condition > CONDITION_LIMIT && inflation > VARIANCE_INFLATION_LIMIT {
+            causes.push(format!(
+                "the other coordinates explain it, at a condition number of {condition:.0} (limit {CONDITION_LIMIT:.0}) and a variance inflation of {inflation:.0} (limit {VARIANCE_INFLATION_LIMIT:.0})"
+            ));
+        }
+        if form.terms[term].needs_history() && flags.contains(Flag::HistoryApproximate) {
+            causes.push("history was not measured, only approximated".to_owned());
+        }
+        causes
+    };
+    (0..form.terms.len()).map(cause).collect()
 }
 
 fn coefficients(
@@ -251,23 +269,12 @@ fn coefficients(
 fn notes(
     form: &Form,
     solution: &Solution,
-    not_identified: &[bool],
+    causes: &[Vec<String>],
     resamples: Option<&Resamples>,
 ) -> Vec<String> {
     let mut notes = solution.notes().to_vec();
-    if not_identified.iter().any(|not| *not) {
-        let names: Vec<&str> = form
-            .terms
-            .iter()
-            .zip(not_identified)
-            .filter(|(_, not)| **not)
-            .map(|(term, _)| term.coefficient())
-            .collect();
-        notes.push(format!(
-            "Not identified (*): {}. The coordinate hardly varies (range under {:.0}% of its mean) or is a combination of the others (condition number above {CONDITION_LIMIT}, variance inflation above {VARIANCE_INFLATION_LIMIT}).",
-            names.join(", "),
-            100.0 * RELATIVE_RANGE_LIMIT
-        ));
+    for (term, causes) in form.terms.iter().zip(causes).filter(|(_, causes)| !causes.is_empty()) {
+        notes.push(format!("{} (*) is not identified: {}.", term.coefficient(), causes.join("; ")));
     }
     if let Some(resamples) = resamples {
         let undetermined = resamples.undetermined();

@@ -137,13 +137,13 @@ fn cautions(form: &Form) -> Vec<String> {
         .filter(|term| **term != Regressor::TimePerToken)
         .map(|term| term.coefficient())
         .collect();
-    let verb = match responses.len() {
+    let (verb, constants) = match responses.len() {
         0 => return cautions,
-        1 => "is a local response",
-        _ => "are local responses",
+        1 => ("is a local response", "a constant"),
+        _ => ("are local responses", "constants"),
     };
     cautions.push(format!(
-        "{} {verb} of this setting over the ranges measured, not constants of nature.",
+        "{} {verb} of this setting over the ranges measured, not {constants} of nature.",
         responses.join(" and ")
     ));
     cautions

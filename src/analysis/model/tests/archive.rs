@@ -60,6 +60,59 @@ proptest! {
     }
 }
 
+/// Numbers of any size, now and then none at all.
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        8 => (-3.0..3.0f64).prop_map(|exponent| 10f64.powf(exponent)),
+        1 => Just(1.0),
+        1 => any::<f64>(),
+    ]
+}
+
+fn any_observation() -> impl Strategy<Value = Observation> {
+    let numbers = (any_number(), any_number(), any_number(), any_number());
+    let labels = (0..5u8, 0..3u8, 0..2u8, 0..3u32, 0..200u32);
+    (numbers, labels, any::<bool>()).prop_map(|((e, batch, history, tau_s), labels, known)| {
+        let (cell, split, setting, block, longest) = labels;
+        let split = [Some(Split::Fit), Some(Split::Heldout), None][usize::from(split)];
+        let mut run = run("r", &format!("{split:?}{cell}"), Split::Fit, (1.0, 1.0, 0.0));
+        run.split = split;
+        run.setting = setting.to_string();
+        run.block = (block > 0).then(|| block.to_string());
+        run.initial_cohort = (block == 2).then_some(longest);
+        run.mean_request_history_tokens = known.then_some(history);
+        run.step_timings = vec![crate::metrics::StepTiming {
+            active_sequences: block,
+            max_sequence_tokens_low: longest,
+            max_sequence_tokens_high: longest + 1,
+            step_time_s: 0.01,
+            history_tokens: known.then_some(1.0),
+            iterations: 1,
+            eager_share: None,
+        }];
+        let coordinates = Coordinates::new(batch, known.then_some(history), tau_s, BYTES);
+        run.measured = Ok(Measured { j_per_token: e, coordinates, bytes: BYTES });
+        run
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_runs_say_numbers_are_finite(
+        runs in proptest::collection::vec(any_observation(), 0..40),
+        method in 0..3usize,
+    ) {
+        let method = [FitMethod::Ols, FitMethod::Huber, FitMethod::NonNegative][method];
+        let options = FitOptions { resamples: 20, method, ..FitOptions::default() };
+        let analysis = fit_archive(&runs, &options);
+        let text = format!("{:?}", analysis.tables);
+        prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
+        for setting in &analysis.settings {
+            prop_assert!(!crate::model::setting_report(setting).contains("NaN"));
+        }
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let runs = noisy_design(1.0, 3);

@@ -1,6 +1,7 @@
 //! The model against runs whose law is known.
 
 mod archive;
+mod observations;
 mod predictions;
 mod refusals;
 mod report;

@@ -45,7 +45,7 @@ fn published_totals_say_what_they_cannot_identify() {
     let text = form_report(&setting, &setting.forms[0]);
     let notes: Vec<&str> = text.lines().skip(14).collect();
     insta::assert_snapshot!(notes[5..].join("\n"), @r"
-      [6] Not identified (*): beta. The coordinate hardly varies (range under 5% of its mean) or is a combination of the others (condition number above 30, variance inflation above 10).
+      [6] beta (*) is not identified: its coordinate hardly varies, by 3.7% of its mean where 5% are needed; history was not measured, only approximated.
       [7] claimed: The value comes from published totals, not from raw rows.
       [8] history-approximate: History is half the published mean output length: prompts and the spread of lengths are not in the published table.
     ");
