@@ -89,6 +89,19 @@ pub struct ResultColumn {
 }
 
 /// A result table: every column has one value a row.
+///
+/// ```
+/// use wattrace_report::{ColumnValues, ResultTable};
+/// use wattrace_schema::Unit;
+///
+/// let samples = [("gpu0", Some(512.5)), ("gpu1", None)];
+/// let table = ResultTable::of("powers", "one device", &samples)
+///     .text("device", "Name of the device.", |(device, _)| Some(*device))
+///     .number("power_w", Unit::Watt, "Mean power.", |(_, power_w)| *power_w)
+///     .build();
+/// assert_eq!(table.rows(), 2);
+/// assert_eq!(table.columns()[1].values, ColumnValues::F64(vec![Some(512.5), None]));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultTable {
     name: String,

@@ -4,16 +4,18 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
 use polars::io::parquet::write::BatchedWriter;
-use polars::prelude::{KeyValueMetadata, ParquetCompression, ParquetWriter, StatisticsOptions};
+use polars::prelude::{
+    CompatLevel, KeyValueMetadata, ParquetCompression, ParquetWriter, Schema, SchemaExt,
+    StatisticsOptions,
+};
+use polars_parquet::write::{KeyValue, schema_to_metadata_key};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::ReportError;
 use crate::provenance::Provenance;
-use crate::table::{ColumnValues, ResultTable};
+use crate::table::ResultTable;
 use crate::{csv, frame};
 
 /// Rows collected before a row group is written. It bounds the memory of a table written piece by
@@ -98,13 +100,18 @@ impl TableWriter {
             .map_err(ReportError::parquet("write", &parquet.path))?
             .schema()
             .clone();
-        let mut metadata = provenance.key_values(table);
-        metadata.push(portable_schema(table));
+        let mut metadata = vec![portable_arrow_schema(&schema)];
+        metadata.extend(
+            provenance
+                .key_values(table)
+                .into_iter()
+                .map(|(key, value)| KeyValue { key, value: Some(value) }),
+        );
         let parquet_rows = ParquetWriter::new(BufWriter::new(parquet_file))
             .with_compression(ParquetCompression::Zstd(None))
             .with_statistics(StatisticsOptions::full())
             .set_parallel(false)
-            .with_key_value_metadata(Some(KeyValueMetadata::from_static(metadata)))
+            .with_key_value_metadata(Some(KeyValueMetadata::Static(metadata)))
             .batched(&schema)
             .map_err(ReportError::parquet("write", &parquet.path))?;
 
@@ -181,6 +188,12 @@ impl TableWriter {
     }
 }
 
+/// The Arrow schema that the file declares, with plain strings and lists: polars would declare string
+/// views, which pandas cannot read inside a list.
+fn portable_arrow_schema(schema: &Schema) -> KeyValue {
+    schema_to_metadata_key(&schema.to_arrow(CompatLevel::oldest()))
+}
+
 fn write_row_group(
     writer: &mut BatchedWriter<BufWriter<File>>,
     rows: &ResultTable,
@@ -245,29 +258,6 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String, ReportError> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The Arrow schema that readers restore columns by, in types that all of them know. polars would name
-/// its own string views here, and pandas refuses lists of those.
-fn portable_schema(table: &ResultTable) -> (String, String) {
-    let fields: Vec<Field> = table
-        .columns()
-        .iter()
-        .map(|column| {
-            let data_type = match column.values {
-                ColumnValues::Text(_) => DataType::Utf8,
-                ColumnValues::F64(_) => DataType::Float64,
-                ColumnValues::U64(_) => DataType::UInt64,
-                ColumnValues::Bool(_) => DataType::Boolean,
-                ColumnValues::Time(_) => {
-                    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
-                }
-                ColumnValues::TextList(_) => DataType::new_list(DataType::Utf8, true),
-            };
-            Field::new(&column.name, data_type, true)
-        })
-        .collect();
-    (ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(&Schema::new(fields)))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::cast::AsArray;
@@ -322,7 +312,7 @@ mod tests {
         assert_eq!((written.rows, written.columns.len()), (3, 6));
         let (batch, pairs, _) = read(&dir.path().join("sample.parquet"));
 
-        let text: Vec<Option<&str>> = batch["id"].as_string_view().iter().collect();
+        let text: Vec<Option<&str>> = batch["id"].as_string::<i64>().iter().collect();
         assert_eq!(text, [Some("r0"), None, Some("r2")]);
         let powers: Vec<Option<f64>> =
             batch["power_w"].as_primitive::<Float64Type>().iter().collect();
@@ -331,6 +321,8 @@ mod tests {
         let times = batch["t"].as_primitive::<TimestampNanosecondType>();
         assert_eq!((times.value(0), times.is_null(1)), (T_NS, true));
         let lists = batch["flags"].as_list::<i64>();
+        // Not Utf8View, which pandas cannot read inside a list.
+        assert_eq!(lists.value_type().to_string(), "LargeUtf8");
         assert_eq!((0..3).map(|row| lists.value(row).len()).collect::<Vec<_>>(), [0, 1, 2]);
 
         let value = |key: &str| {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::{RequestEnergy, catalogue};
+use wattrace_analysis::model::{CoefficientRow, FitRow};
+use wattrace_schema::{Flag, Unit};
 
 use super::*;
 use crate::RunRecord;
@@ -146,6 +148,65 @@ fn requests_keep_their_energy_and_order() {
     assert_eq!(text(&table, "status"), some(&["ok", "ok", "error"]));
     assert_eq!(numbers(&table, "energy_j"), [Some(3000.0), None, None]);
     assert_eq!(table.column("order").unwrap().values, ColumnValues::U64(vec![Some(0), None, None]));
+}
+
+#[test]
+fn a_coefficient_has_its_estimate_errors_and_intervals() {
+    let coefficient = CoefficientRow {
+        value: 2.0,
+        se: Some(0.5),
+        low: Some(1.0),
+        high: Some(3.0),
+        cluster_se: Some(0.75),
+        cluster_low: None,
+        cluster_high: None,
+        bootstrap_low: None,
+        bootstrap_high: None,
+        not_identified: true,
+    };
+    let row = FitRow {
+        setting: "qwen-h200".into(),
+        form: "no-weights",
+        method: "ols",
+        n_runs: 30,
+        n_cells: 10,
+        c: None,
+        alpha: None,
+        beta: Some(coefficient),
+        gamma: None,
+        p_tau_w: None,
+        inverse_batch_j: None,
+        r2: Some(0.9),
+        residual_std: None,
+        condition_number: Some(f64::INFINITY),
+        max_vif: None,
+        flags: [Flag::NotIdentified].into_iter().collect(),
+        reason: None,
+        detail: None,
+    };
+    let tables = model_tables(&ModelTables { fits: vec![row], ..ModelTables::default() });
+    let fits = tables.iter().find(|table| table.name() == "fits").unwrap();
+    for (column, expected) in [
+        ("alpha", None),
+        ("beta", Some(2.0)),
+        ("beta_se", Some(0.5)),
+        ("beta_low", Some(1.0)),
+        ("beta_high", Some(3.0)),
+        ("beta_cluster_se", Some(0.75)),
+        ("beta_cluster_low", None),
+        ("condition_number", None),
+    ] {
+        assert_eq!(numbers(fits, column), [expected], "{column}");
+    }
+    assert_eq!(
+        fits.column("beta_not_identified").unwrap().values,
+        ColumnValues::Bool(vec![Some(true)])
+    );
+    assert_eq!(fits.column("beta").unwrap().unit, Unit::JoulePerGigabyte);
+    assert_eq!(
+        fits.column("flags").unwrap().values,
+        ColumnValues::TextList(vec![Some(vec!["not-identified".to_owned()])])
+    );
 }
 
 #[test]

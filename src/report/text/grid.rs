@@ -48,25 +48,64 @@ pub(super) enum Place {
 
 /// One column.
 #[derive(Debug, Clone)]
-pub(super) struct GridColumn {
+struct GridColumn {
     /// Heading, in several lines.
-    pub(super) heading: String,
+    heading: String,
     /// Name in captions and notes.
-    pub(super) name: String,
-    pub(super) place: Place,
+    name: String,
+    place: Place,
     /// One entry a row.
-    pub(super) entries: Vec<Entry>,
+    entries: Vec<Entry>,
 }
 
 /// A table with a title, a caption and notes.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
-    pub(super) title: String,
+    title: String,
     /// Name of each row, for notes.
-    pub(super) row_names: Vec<String>,
-    pub(super) columns: Vec<GridColumn>,
+    row_names: Vec<String>,
+    columns: Vec<GridColumn>,
     /// Where the rows and columns stand that are not shown.
-    pub(super) full_table: &'static str,
+    full_table: &'static str,
+}
+
+/// Builds a table column by column from its rows.
+pub(super) struct GridBuilder<'a, R> {
+    rows: &'a [R],
+    grid: Grid,
+}
+
+impl<'a, R> GridBuilder<'a, R> {
+    /// A table with a row for each of `rows`, whose names stand in notes; `full_table` is the file that
+    /// holds what is not shown.
+    pub(super) fn new(
+        title: &str,
+        full_table: &'static str,
+        rows: &'a [R],
+        name: impl Fn(&R) -> String,
+    ) -> Self {
+        let row_names = rows.iter().map(name).collect();
+        let grid = Grid { title: title.to_owned(), row_names, columns: Vec::new(), full_table };
+        Self { rows, grid }
+    }
+
+    /// Adds a column; `name` stands in captions and notes.
+    pub(super) fn column(
+        mut self,
+        name: &str,
+        heading: &str,
+        place: Place,
+        entry: impl Fn(&R) -> Entry,
+    ) -> Self {
+        let entries = self.rows.iter().map(entry).collect();
+        let (name, heading) = (name.to_owned(), heading.to_owned());
+        self.grid.columns.push(GridColumn { heading, name, place, entries });
+        self
+    }
+
+    pub(super) fn build(self) -> Grid {
+        self.grid
+    }
 }
 
 impl Grid {
@@ -81,18 +120,21 @@ impl Grid {
             .retain(|column| column.entries.iter().any(|entry| matches!(entry, Entry::Text(_))));
         let dropped = self.drop_until_it_fits(style.width);
 
-        let mut out = String::new();
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}", emphasised(&self.title, style.colour));
+        let mut out = format!("{}\n", emphasised(&self.title, style.colour));
         if !caption.is_empty() {
             out.push_str(&hanging("", &caption, style.width));
+        }
+        // Names alone say nothing that the notes do not.
+        if !self.columns.iter().any(|column| matches!(column.place, Place::Number { .. })) {
+            return out + &missing;
         }
         out.push_str(&self.table(style).trim_fmt());
         out.push('\n');
         if let Some(more) =
             self.row_names.len().checked_sub(style.max_rows).filter(|more| *more > 0)
         {
-            let _ = writeln!(out, "… and {more} more rows in {}", self.full_table);
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "… and {more} more in {}", self.full_table);
         }
         if !dropped.is_empty() {
             let names = format!("{} (in {})", dropped.join(", "), self.full_table);
@@ -132,11 +174,7 @@ impl Grid {
 
     fn row_list(&self, rows: &[usize]) -> String {
         if rows.len() == self.row_names.len() {
-            return if rows.len() == 1 {
-                "the only row".into()
-            } else {
-                format!("all {} rows", rows.len())
-            };
+            return "every row".to_owned();
         }
         let names: Vec<&str> = rows.iter().map(|row| self.row_names[*row].as_str()).collect();
         few(&names)
@@ -157,9 +195,9 @@ impl Grid {
     }
 
     /// Takes out the least important number columns until the table is no wider than `width`; gives
-    /// their names in their order.
+    /// their names in the order of columns.
     fn drop_until_it_fits(&mut self, width: usize) -> Vec<String> {
-        let mut dropped = Vec::new();
+        let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
         while self.narrowest() > width {
             let ranks =
                 self.columns.iter().enumerate().filter_map(|(index, column)| match column.place {
@@ -167,15 +205,16 @@ impl Grid {
                     _ => None,
                 });
             let Some((_, index)) = ranks.max() else { break };
-            dropped.insert(0, self.columns.remove(index).name);
+            self.columns.remove(index);
         }
-        dropped
+        let shown = |name: &String| self.columns.iter().any(|column| column.name == *name);
+        names.into_iter().filter(|name| !shown(name)).collect()
     }
 
     /// Characters that the table needs when names and texts may break into lines.
     fn narrowest(&self) -> usize {
         /// Below this, names fall apart.
-        const READABLE_NAME: usize = 16;
+        const READABLE_NAME: usize = 20;
         let column_width = |column: &GridColumn| {
             let heading =
                 column.heading.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -187,7 +226,8 @@ impl Grid {
             };
             heading.max(content) + PADDING.0 as usize + PADDING.1 as usize
         };
-        self.columns.iter().map(column_width).sum()
+        let between_columns = self.columns.len().saturating_sub(1);
+        self.columns.iter().map(column_width).sum::<usize>() + between_columns
     }
 
     fn table(&self, style: TextStyle) -> Table {
@@ -228,7 +268,7 @@ impl Grid {
 }
 
 /// Spaces left and right of every entry.
-const PADDING: (u16, u16) = (0, 2);
+const PADDING: (u16, u16) = (0, 1);
 
 const fn alignment(place: Place) -> CellAlignment {
     match place {

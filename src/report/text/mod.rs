@@ -1,14 +1,16 @@
-//! Tables that people read: what `analyze` prints.
+//! Tables that people read: what `analyze` and `fit` print.
 //!
 //! Columns that say the same in every row move into the caption, columns without any value into the
 //! notes below, and columns that do not fit the width are named there. A missing value is `–`, and the
 //! notes say why.
 
+mod fits;
 mod grid;
 mod number;
 mod runs;
 mod wrap;
 
+pub use fits::fits_overview;
 pub use number::significant;
 pub use runs::runs_overview;
 

@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(significant(3.2e12, 3), "3.20e12");
         assert_eq!(significant(0.0, 4), "0");
         assert_eq!(signed_percent(0.012_34), "+1.23%");
-        assert_eq!(decimals_like(6280.213_96, 6280.21, 2), "6280.2140");
+        assert_eq!(decimals_like(6280.21396, 6280.21, 2), "6280.2140");
     }
 }

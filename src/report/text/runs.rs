@@ -5,17 +5,19 @@ use std::fmt::Write;
 
 use wattrace_analysis::metrics::{ClaimComparison, MetricRow};
 use wattrace_analysis::{Outcome, Value};
-use wattrace_schema::{Flag, Reason, RunKind, RunManifest};
+use wattrace_schema::{Flag, RunKind, RunManifest};
 
 use super::TextStyle;
-use super::grid::{Entry, Grid, GridColumn, Place, emphasised};
+use super::grid::{Entry, Grid, GridBuilder, Place, emphasised};
 use super::number::{decimals_like, signed_percent, significant};
-use super::wrap::{few, hanging};
+use super::wrap::{counted, few, hanging};
 use crate::record::{RunRecord, run_order};
 use crate::tables::{agrees_as_printed, comparisons};
 
 /// Significant digits of a number in a table.
 const DIGITS: usize = 4;
+/// Characters of a line of a heading made from a metric's name.
+const HEADING_WIDTH: usize = 10;
 const RUNS_FILE: &str = "runs.csv";
 const CLAIMS_FILE: &str = "claims.csv";
 
@@ -50,35 +52,20 @@ fn marked_id(record: &RunRecord) -> String {
     format!("{}{mark}", record.run_id())
 }
 
-struct GridBuilder<'a> {
-    records: &'a [&'a RunRecord],
-    grid: Grid,
+type RunGrid<'a> = GridBuilder<'a, &'a RunRecord>;
+
+/// A table of runs of one kind, which begins with their ids.
+fn run_grid<'a>(kind: &str, records: &'a [&'a RunRecord]) -> RunGrid<'a> {
+    let title = counted(records.len(), &format!("{kind} run"));
+    GridBuilder::new(&title, RUNS_FILE, records, |record| record.run_id().to_owned()).column(
+        "run",
+        "run",
+        Place::Text,
+        |record| Entry::Text(marked_id(record)),
+    )
 }
 
-impl<'a> GridBuilder<'a> {
-    fn new(kind: &str, records: &'a [&'a RunRecord]) -> Self {
-        let row_names: Vec<String> =
-            records.iter().map(|record| record.run_id().to_owned()).collect();
-        let plural = if records.len() == 1 { "run" } else { "runs" };
-        let title = format!("{} {kind} {plural}", records.len());
-        let grid = Grid { title, row_names, columns: Vec::new(), full_table: RUNS_FILE };
-        Self { records, grid }
-            .column("run", "run", Place::Text, |record| Entry::Text(marked_id(record)))
-    }
-
-    fn column(
-        mut self,
-        name: &str,
-        heading: &str,
-        place: Place,
-        entry: impl Fn(&RunRecord) -> Entry,
-    ) -> Self {
-        let entries = self.records.iter().map(|record| entry(record)).collect();
-        let (name, heading) = (name.to_owned(), heading.to_owned());
-        self.grid.columns.push(GridColumn { heading, name, place, entries });
-        self
-    }
-
+impl RunGrid<'_> {
     fn identity(self, name: &str, text: impl Fn(&RunManifest) -> Option<String>) -> Self {
         self.column(name, name, Place::Identity, |record| {
             Entry::text(record.manifest.as_ref().and_then(&text))
@@ -98,12 +85,12 @@ impl<'a> GridBuilder<'a> {
         })
     }
 
-    fn build(self) -> Grid {
-        let with_flags = self.column("flags", "flags", Place::Number { rank: 0 }, |record| {
+    /// How many flags a run has; they are explained below the tables.
+    fn flag_count(self) -> Self {
+        self.column("flags", "flags", Place::Number { rank: 0 }, |record| {
             let count = record.flags().iter().filter(|flag| *flag != Flag::Synthetic).count();
             Entry::text((count > 0).then(|| count.to_string()))
-        });
-        with_flags.grid
+        })
     }
 }
 
@@ -131,7 +118,7 @@ fn hardware(run: &RunManifest) -> Option<String> {
 }
 
 fn serving(records: &[&RunRecord]) -> Grid {
-    GridBuilder::new("serving", records)
+    run_grid("serving", records)
         .identity("model", |run| Some(run.model.name.clone()))
         .identity("engine", |run| run.engine.name.clone())
         .identity("configuration", |run| run.configuration.clone())
@@ -152,11 +139,12 @@ fn serving(records: &[&RunRecord]) -> Grid {
             "node\nJ/token",
             1,
         )
+        .flag_count()
         .build()
 }
 
 /// Successful and all formal requests.
-fn requests(record: &RunRecord) -> Entry {
+fn requests(record: &&RunRecord) -> Entry {
     let Ok(analysis) = &record.analysis else { return Entry::Blank };
     let count = |metric: &str| match analysis.metrics.get(metric)?.value {
         Ok(Value::U64(count)) => Some(Ok(count)),
@@ -173,7 +161,7 @@ fn requests(record: &RunRecord) -> Entry {
 }
 
 fn decode(records: &[&RunRecord]) -> Grid {
-    GridBuilder::new("decode", records)
+    run_grid("decode", records)
         .identity("setting", |run| Some(run.setting_or_default()))
         .identity("cell", |run| run.cell.clone())
         .identity("split", |run| run.split.map(|split| split.name().to_owned()))
@@ -184,6 +172,7 @@ fn decode(records: &[&RunRecord]) -> Grid {
         .metric("q_kv_gb", "q_KV", "q_KV\nGB/token", 3)
         .metric("tau_s", "tau", "tau\ns/token", 2)
         .metric("j_per_token", "J/token", "J/token", 0)
+        .flag_count()
         .build()
 }
 
@@ -195,22 +184,24 @@ fn summary(records: &[&RunRecord]) -> Grid {
             metrics.push((&claim.metric, &claim.unit));
         }
     }
-    let builder = GridBuilder::new("summary", records)
+    let grid = run_grid("summary", records)
         .identity("model", |run| Some(run.model.name.clone()))
         .identity("hardware", hardware)
         .identity("task", |run| run.workload.task.clone());
     metrics
         .iter()
         .enumerate()
-        .fold(builder, |builder, (index, (metric, unit))| {
+        .fold(grid, |grid, (index, (metric, unit))| {
             let rank = u8::try_from(index).unwrap_or(u8::MAX);
-            let heading = format!("{}\n{unit}", metric.replace('_', "\n"));
-            builder.column(metric, &heading, Place::Number { rank }, |record| {
+            let words = hanging("", &metric.replace('_', " "), HEADING_WIDTH);
+            let heading = format!("{words}{unit}");
+            grid.column(metric, &heading, Place::Number { rank }, |record| {
                 let claims = record.manifest.as_ref().map_or(&[][..], |run| &run.claims);
                 let claim = claims.iter().find(|claim| claim.metric == *metric);
                 Entry::text(claim.map(|claim| significant(claim.value, DIGITS)))
             })
         })
+        .flag_count()
         .build()
 }
 
@@ -219,7 +210,7 @@ fn synthetic_note(records: &[&RunRecord]) -> String {
     match simulated {
         0 => String::new(),
         _ if simulated == records.len() => "* simulated data: every run\n".to_owned(),
-        _ => format!("* simulated data: {simulated} of {} runs\n", records.len()),
+        _ => format!("* simulated data: {simulated} of {}\n", counted(records.len(), "run")),
     }
 }
 
@@ -231,7 +222,7 @@ fn failures(records: &[&RunRecord], style: TextStyle) -> String {
     if failed.is_empty() {
         return String::new();
     }
-    let title = format!("{} of {} runs could not be read", failed.len(), records.len());
+    let title = format!("{} of {} could not be read", failed.len(), counted(records.len(), "run"));
     let mut out = format!("{}\n", emphasised(&title, style.colour));
     for (run_id, error) in failed.iter().take(style.max_rows) {
         out.push_str(&hanging("  ", &format!("{run_id}: {error}"), style.width));
@@ -283,11 +274,14 @@ fn claims(records: &[&RunRecord], style: TextStyle) -> String {
         .copied()
         .filter(|(_, row, value)| !agrees_as_printed(row.claim.value, *value))
         .collect();
+    let agreeing = recomputed.len() - differing.len();
     let line = format!(
-        "{} published values came with the data; {} could be recomputed, {} of these agree to every printed digit",
-        claims.len(),
-        recomputed.len(),
-        recomputed.len() - differing.len(),
+        "{} came with the data: {}",
+        counted(claims.len(), "published value"),
+        match recomputed.len() {
+            0 => "none could be recomputed".to_owned(),
+            count => format!("{count} could be recomputed, {agreeing} to every printed digit"),
+        }
     );
     let mut out = hanging("", &line, style.width);
     if !differing.is_empty() {
@@ -297,37 +291,27 @@ fn claims(records: &[&RunRecord], style: TextStyle) -> String {
 }
 
 fn differing_claims(rows: &[(&RunRecord, &ClaimComparison, f64)]) -> Grid {
-    let column = |name: &str, place, entry: &dyn Fn(&RunRecord, &ClaimComparison, f64) -> Entry| {
-        let entries = rows.iter().map(|(record, row, value)| entry(record, row, *value)).collect();
-        GridColumn { heading: name.to_owned(), name: name.to_owned(), place, entries }
-    };
     let number = Place::Number { rank: 0 };
-    let columns = vec![
-        column("run", Place::Text, &|record, _, _| Entry::Text(marked_id(record))),
-        column("metric", Place::Text, &|_, row, _| Entry::Text(row.claim.metric.clone())),
-        column("claimed", number, &|_, row, _| Entry::Text(row.claim.value.to_string())),
-        column("recomputed", number, &|_, row, value| {
-            Entry::Text(decimals_like(value, row.claim.value, 2))
-        }),
-        column("difference", number, &|_, row, _| {
-            row.relative_difference().map_or(Entry::Missing(Reason::NotApplicable), |difference| {
-                Entry::Text(signed_percent(difference))
-            })
-        }),
-        column("unit", Place::Text, &|_, row, _| Entry::Text(row.claim.unit.clone())),
-    ];
-    let row_names = rows
-        .iter()
-        .map(|(record, row, _)| format!("{} {}", record.run_id(), row.claim.metric))
-        .collect();
-    let title = "values that differ".to_owned();
-    Grid { title, row_names, columns, full_table: CLAIMS_FILE }
+    GridBuilder::new("values that differ", CLAIMS_FILE, rows, |(record, row, _)| {
+        format!("{} {}", record.run_id(), row.claim.metric)
+    })
+    .column("run", "run", Place::Text, |(record, ..)| Entry::Text(marked_id(record)))
+    .column("metric", "metric", Place::Text, |(_, row, _)| Entry::Text(row.claim.metric.clone()))
+    .column("claimed", "claimed", number, |(_, row, _)| Entry::Text(row.claim.value.to_string()))
+    .column("recomputed", "recomputed", number, |(_, row, value)| {
+        Entry::Text(decimals_like(*value, row.claim.value, 2))
+    })
+    .column("difference", "difference", number, |(_, row, _)| {
+        Entry::text(row.relative_difference().map(signed_percent))
+    })
+    .column("unit", "unit", Place::Text, |(_, row, _)| Entry::Text(row.claim.unit.clone()))
+    .build()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{node_only, serving, unreadable};
+    use crate::fixtures::{decode, node_only, serving, summary, unreadable};
 
     fn archive() -> Vec<RunRecord> {
         vec![
@@ -343,7 +327,37 @@ mod tests {
 
     #[test]
     fn the_overview_explains_what_is_missing() {
-        insta::assert_snapshot!(runs_overview(&archive(), TextStyle::default()), @"");
+        insta::assert_snapshot!(runs_overview(&archive(), TextStyle::default()), @r#"
+        3 serving runs
+        model Qwen2.5-7B · engine vllm · configuration candidate · hardware H200-SXM-141GB x 1 · task chat
+        run         requests  output    TTFT    TTFT    TPOT   formal  node     node  flags
+                      ok/all   tok/s  p50 ms  p99 ms  p50 ms  J/token     W  J/token
+        ────────────────────────────────────────────────────────────────────────────────────
+        node-a             –       –       –       –       –        –  6000    3.000      1
+        serving-a*       2/3   25.00    1500    1990   40.34    20.00     –        –
+        serving-b*       2/3   25.00    1500    1990   40.34    20.00     –        –
+        – requests, output rate, TTFT p50, TTFT p99, TPOT p50: no-requests (node-a)
+        – formal J/token, steady J/token, lifecycle J/token: no-gpu-power (node-a)
+        – steady J/token: too-few-requests (serving-a, serving-b)
+        – lifecycle J/token: no-stamp (serving-a, serving-b)
+        – node power, node J/token: no-node-power (serving-a, serving-b)
+
+        * simulated data: 2 of 4 runs
+
+        1 of 4 runs could not be read
+          runs/broken: "power.parquet" column "power_w" row 3: -5; expected a finite number of watts, 0 or
+          more
+
+        flags
+          claimed-tokens (node-a): The tokens come from a published rate that came with the data, not from a
+          request log.
+
+        2 published values came with the data: 1 could be recomputed, 0 to every printed digit
+        values that differ
+        run     metric                    claimed  recomputed  difference  unit
+        ────────────────────────────────────────────────────────────────────────
+        node-a  node_sample_mean_power_w   6100.5    6000.000      -1.65%  W
+        "#);
     }
 
     #[test]
@@ -351,7 +365,93 @@ mod tests {
         let style = TextStyle { width: 60, max_rows: 2, colour: false };
         let text = runs_overview(&archive(), style);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        3 serving runs
+        model Qwen2.5-7B · engine vllm · configuration candidate ·
+        hardware H200-SXM-141GB x 1 · task chat
+        run         requests  output   formal     node  flags
+                      ok/all   tok/s  J/token  J/token
+        ──────────────────────────────────────────────────────
+        node-a             –       –        –    3.000      1
+        serving-a*       2/3   25.00    20.00        –
+        … and 1 more in runs.csv
+        not shown at this width: TTFT p50, TTFT p99, TPOT p50, node
+                                 power (in runs.csv)
+        – requests, output rate, TTFT p50, TTFT p99, TPOT p50:
+          no-requests (node-a)
+        – formal J/token, steady J/token, lifecycle J/token:
+          no-gpu-power (node-a)
+        – steady J/token: too-few-requests (serving-a, serving-b)
+        – lifecycle J/token: no-stamp (serving-a, serving-b)
+        – node power, node J/token: no-node-power (serving-a,
+          serving-b)
+
+        * simulated data: 2 of 4 runs
+
+        1 of 4 runs could not be read
+          runs/broken: "power.parquet" column "power_w" row 3: -5;
+          expected a finite number of watts, 0 or more
+
+        flags
+          claimed-tokens (node-a): The tokens come from a published
+          rate that came with the data, not from a request log.
+
+        2 published values came with the data: 1 could be
+        recomputed, 0 to every printed digit
+        values that differ
+        run     metric        claimed  recomputed  difference  unit
+        ────────────────────────────────────────────────────────────
+        node-a  node_sample_   6100.5    6000.000      -1.65%  W
+                mean_power_w
+        "#);
+    }
+
+    #[test]
+    fn decode_and_summary_runs_have_their_own_tables() {
+        let records = [
+            decode("decode-1", "b4-h100"),
+            decode("decode-2", "b8-h100"),
+            summary("published-1", "Llama-3-8B"),
+            summary("published-2", "Llama-3-70B"),
+        ];
+        insta::assert_snapshot!(runs_overview(&records, TextStyle::default()), @r#"
+        2 decode runs
+        setting qwen-h200 · split fit
+        run       cell     tokens  B_eff  history       q_w       q_KV      tau  J/token
+                                           tokens  GB/token   GB/token  s/token
+        ─────────────────────────────────────────────────────────────────────────────────
+        decode-1  b4-h100      20  4.000    100.0    0.2500  0.0001010   0.5000    300.0
+        decode-2  b8-h100      20  4.000    100.0    0.2500  0.0001010   0.5000    300.0
+
+        2 summary runs
+        hardware H100 x 2
+        run          model          j per  b eff  flags
+                                    token      1
+                                  J/token
+        ────────────────────────────────────────────────
+        published-1  Llama-3-8B    0.5000  32.00      1
+        published-2  Llama-3-70B   0.5000  32.00      1
+
+        flags
+          claimed (published-1, published-2): The value comes from published totals, not from raw rows.
+
+        4 published values came with the data: none could be recomputed
+        "#);
+    }
+
+    #[test]
+    fn colour_only_adds_escapes() {
+        let plain = runs_overview(&archive(), TextStyle::default());
+        let style = TextStyle { colour: true, ..TextStyle::default() };
+        let coloured = runs_overview(&archive(), style);
+        assert!(coloured.contains("\u{1b}[1m3 serving runs\u{1b}[0m"), "{coloured}");
+        let mut stripped = String::new();
+        for (index, part) in coloured.split("\u{1b}[").enumerate() {
+            let text = if index == 0 { part } else { part.split_once('m').unwrap().1 };
+            stripped.push_str(text);
+        }
+        let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trimmed(&stripped), trimmed(&plain));
     }
 
     #[test]

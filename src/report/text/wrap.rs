@@ -33,6 +33,12 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// A count and its noun: `1 run`, `2 runs`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// The first few names, and how many more there are.
 pub(super) fn few(names: &[&str]) -> String {
     const SHOWN: usize = 3;
