@@ -16,8 +16,8 @@ pub(super) struct LeaveOneCellOut {
 /// Fits `design` without each cell in turn, and predicts that cell.
 ///
 /// # Errors
-/// [`Reason::TooFewRuns`] without runs, and those of the method for the first cell without which there is no
-/// fit, named by `cell_name`.
+/// [`Reason::TooFewRuns`] without runs, and those of the method for the first cell without which
+/// there is no fit, named by `cell_name`.
 pub(super) fn leave_one_cell_out(
     design: &Design,
     method: FitMethod,

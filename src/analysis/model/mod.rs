@@ -1,9 +1,10 @@
 //! The decode energy model: energy per token from active bytes and time,
 //! e = c + α·q_w + β·q_KV + P_τ·τ (metrics definition, section 4).
 //!
-//! [`Observation`]s are what the model sees of runs; [`fit_archive`] sorts them into settings, fits every
-//! [`Form`], validates it on what it was not fitted on, and gives [`ModelTables`].
-//! α and β are local responses of one setting, not constants of nature, and P_τ is not idle power.
+//! [`Observation`]s are what the model sees of runs. [`fit_archive`] sorts them into settings, fits
+//! every [`Form`], validates each on runs that it was not fitted on, and gives [`ModelTables`].
+//! [`predict`] uses a fit, [`setting_report`] prints it. α and β are local responses of one setting,
+//! not constants of nature, and P_τ is not idle power.
 
 mod analysis;
 mod effects;
@@ -20,6 +21,7 @@ mod solution;
 mod step_break;
 mod step_time;
 mod substitution;
+mod tabulate;
 #[cfg(test)]
 mod tests;
 
