@@ -49,6 +49,21 @@ impl ColumnValues {
         }
     }
 
+    /// One value as JSON.
+    fn cell_json(&self, row: usize) -> serde_json::Value {
+        match self {
+            Self::Text(values) => serde_json::json!(values[row]),
+            Self::F64(values) => serde_json::json!(values[row]),
+            Self::U64(values) => serde_json::json!(values[row]),
+            Self::Bool(values) => serde_json::json!(values[row]),
+            Self::Time(values) => {
+                let text = |t_ns| wattrace_schema::TimestampNs::from_nanos(t_ns).to_string();
+                serde_json::json!(values[row].map(text))
+            }
+            Self::TextList(values) => serde_json::json!(values[row]),
+        }
+    }
+
     /// Moves the values of `other` behind these; `false` and nothing moved if the types differ.
     fn append(&mut self, other: &mut Self) -> bool {
         match (self, other) {
@@ -123,6 +138,20 @@ impl ResultTable {
                 columns: Vec::new(),
             },
         }
+    }
+
+    /// The rows as JSON objects; times are RFC 3339 text.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<serde_json::Value> {
+        (0..self.rows)
+            .map(|row| {
+                let cells = self
+                    .columns
+                    .iter()
+                    .map(|column| (column.name.clone(), column.values.cell_json(row)));
+                serde_json::Value::Object(cells.collect())
+            })
+            .collect()
     }
 
     /// Name of the table, and of its files.

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
+use wattrace_analysis::model::{ModelAnalysis, fit_archive};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
     Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
@@ -12,6 +13,7 @@ use wattrace_report::{
 };
 use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
 
+use super::fit::{excluded, fit_options};
 use crate::args::{Analyze, Limit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -38,18 +40,25 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         })
         .transpose()?;
     let mut records = Vec::with_capacity(locations.len());
+    let mut observations = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
             writer.append(rows)?;
         }
         records.push(done.record);
+        observations.extend(done.observation);
         warnings.extend(done.warnings);
         Ok(())
     })?;
     warnings.extend(repeated_ids(&records));
+    let model =
+        (!observations.is_empty()).then(|| fit_archive(&observations, &fit_options(&args.fit)));
+    if let Some(model) = &model {
+        warnings.extend(excluded(model));
+    }
 
-    let mut written = write_tables(&args.out, &records, &provenance)?;
+    let mut written = write_tables(&args.out, &records, model.as_ref(), &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
@@ -63,6 +72,9 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         output.data(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
     } else {
         output.data(&text::runs_overview(&records, output.style()))?;
+        if let Some(model) = &model {
+            output.data(&format!("\n{}", text::fits_overview(&model.tables, output.style())))?;
+        }
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {
@@ -110,6 +122,7 @@ fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> P
 
 fn recorded_options(args: &Analyze, options: &Options) -> Value {
     json!({
+        "fit": fit_options(&args.fit),
         "metrics": options,
         "verify": !args.no_verify,
         "per_request": args.per_request,
@@ -133,12 +146,12 @@ fn command_line() -> Vec<String> {
 fn write_tables(
     folder: &Path,
     records: &[RunRecord],
+    model: Option<&ModelAnalysis>,
     provenance: &Provenance,
 ) -> Result<Vec<WrittenTable>, Failure> {
-    [tables::runs(records), tables::metrics(records), tables::claims(records)]
-        .iter()
-        .map(|table| Ok(write_table(folder, table, provenance)?))
-        .collect()
+    let mut all = vec![tables::runs(records), tables::metrics(records), tables::claims(records)];
+    all.extend(model.map(|model| tables::model_tables(&model.tables)).into_iter().flatten());
+    all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
 }
 
 /// Run ids that more than one run has: their rows can be told apart only by folder.

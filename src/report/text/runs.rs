@@ -18,6 +18,8 @@ use crate::tables::{agrees_as_printed, comparisons};
 const DIGITS: usize = 4;
 /// Characters of a line of a heading made from a metric's name.
 const HEADING_WIDTH: usize = 10;
+/// Rows of a table of runs that matter only together.
+const BRIEF_ROWS: usize = 10;
 const RUNS_FILE: &str = "runs.csv";
 const CLAIMS_FILE: &str = "claims.csv";
 
@@ -32,10 +34,12 @@ pub fn runs_overview(records: &[RunRecord], style: TextStyle) -> String {
         };
         records.iter().copied().filter(of_kind).collect()
     };
+    // One decode or summary run says little; what they say together is in the fits.
+    let brief = TextStyle { max_rows: style.max_rows.min(BRIEF_ROWS), ..style };
     let sections = [
         serving(&read(RunKind::Serving)).render(style),
-        decode(&read(RunKind::Decode)).render(style),
-        summary(&read(RunKind::Summary)).render(style),
+        decode(&read(RunKind::Decode)).render(brief),
+        summary(&read(RunKind::Summary)).render(brief),
         synthetic_note(&records),
         failures(&records, style),
         flags(&records, style),
@@ -121,7 +125,10 @@ fn serving(records: &[&RunRecord]) -> Grid {
     run_grid("serving", records)
         .identity("model", |run| Some(run.model.name.clone()))
         .identity("engine", |run| run.engine.name.clone())
-        .identity("configuration", |run| run.configuration.clone())
+        .identity("configuration", |run| {
+            // Many archives compare engines and name the configuration after them.
+            run.configuration.clone().filter(|name| run.engine.name.as_ref() != Some(name))
+        })
         .identity("hardware", hardware)
         .identity("task", |run| run.workload.task.clone())
         .column("requests", "requests\nok/all", Place::Number { rank: 3 }, requests)
