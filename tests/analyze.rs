@@ -1,5 +1,7 @@
 //! The main job, end to end through the program.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
 mod support;
 
 use std::path::Path;

@@ -47,7 +47,7 @@ const COLUMNS: [(&str, &[&str]); 2] = [
 ];
 
 fn main() {
-    let archive = archive();
+    let archive = made("bench-archive", "../../tests/bench/serving-200.plan.toml");
     let runs = find_runs(&archive).expect("the archive was just made");
     println!("{} runs in {}", runs.len(), archive.display());
 
@@ -80,6 +80,19 @@ fn main() {
         program.as_secs_f64() / decode.as_secs_f64()
     );
     beside_the_peer(&archive, &runs);
+    decode_design();
+}
+
+/// The full decode design: reading, coordinates, fits of every form with 10,000 resamples, tables.
+fn decode_design() {
+    let archive = made("bench-decode", "../../sample-data/decode-full.plan.toml");
+    let runs = find_runs(&archive).expect("the archive was just made").len();
+    let results = archive.with_file_name("bench-decode-results");
+    let program = shortest(|| {
+        let output = wattrace().arg("analyze").arg(&archive).arg("--out").arg(&results).output();
+        assert!(output.expect("the program starts").status.success());
+    });
+    println!("{runs} decode runs analysed and fitted with bootstrap: {}", seconds(program));
 }
 
 /// Decodes what the analysis needs and does nothing with it.
@@ -161,14 +174,13 @@ fn seconds(duration: Duration) -> String {
     format!("{:7.3} s", duration.as_secs_f64())
 }
 
-/// The archive, made on first use.
-fn archive() -> PathBuf {
-    let archive = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-archive");
+/// The archive of a plan, made on first use.
+fn made(name: &str, plan: &str) -> PathBuf {
+    let archive = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if !archive.is_dir() {
-        let plan =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/serving-200.plan.toml");
-        let plan = Plan::read(&plan).expect("the plan is sound");
-        let partial = archive.with_file_name("bench-archive.partial");
+        let plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(plan));
+        let plan = plan.expect("the plan is sound");
+        let partial = archive.with_extension("partial");
         let _ = std::fs::remove_dir_all(&partial);
         simulate(&plan, &partial, None, &|_| {}).expect("the target folder can be written");
         std::fs::rename(&partial, &archive).expect("the target folder can be written");

@@ -221,7 +221,8 @@ struct Shares<'run> {
     requests: &'run Requests,
     tokens: TokenTimes,
     flags: FlagSet,
-    /// Boundaries, ascending and unique; interval k is (boundaries[k], boundaries[k + 1]].
+    /// Boundaries, ascending and unique; interval k lies between boundaries k and k + 1, the
+    /// latter included.
     boundaries_ns: Vec<i64>,
     /// Energy from the window's start to each boundary, J.
     energy_until_j: Vec<f64>,

@@ -1,6 +1,6 @@
 //! The metrics of a run: one family a file, one list of all of them.
 //!
-//! A family declares its metrics with [`declare`] and fills them in one function; [`CATALOGUE`] lists
+//! A family declares its metrics with `declare!` and fills them in one function; [`catalogue`] lists
 //! them in the order in which they stand in result tables.
 
 mod attribution;

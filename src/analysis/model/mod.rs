@@ -3,7 +3,7 @@
 //!
 //! [`Observation`]s are what the model sees of runs. [`fit_archive`] sorts them into settings, fits
 //! every [`Form`], validates each on runs that it was not fitted on, and gives [`ModelTables`].
-//! [`predict`] uses a fit, [`setting_report`] prints it. α and β are local responses of one setting,
+//! [`predict()`] uses a fit, [`setting_report`] prints it. α and β are local responses of one setting,
 //! not constants of nature, and P_τ is not idle power.
 
 mod analysis;
