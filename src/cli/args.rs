@@ -83,7 +83,7 @@ pub(crate) struct Import {
     #[arg(long, short, value_name = "ARCHIVE", required_unless_present_any = ["list", "detect"])]
     pub(crate) out: Option<PathBuf>,
     /// Name every format, what it gives and what it cannot give
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["format", "inputs", "out", "detect"])]
     pub(crate) list: bool,
     /// Guess the format of an input by its content, and say why
     #[arg(long, value_name = "INPUT", conflicts_with_all = ["format", "inputs", "out"])]

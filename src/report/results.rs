@@ -109,6 +109,29 @@ impl ResultsManifest {
     }
 }
 
+/// Removes the tables of earlier results from a folder, so that none is left beside new ones as if it
+/// belonged to them. Only files that a `results.json` lists are removed, and it itself.
+///
+/// # Errors
+/// When a listed file cannot be removed.
+pub fn remove_earlier_results(dir: &Path) -> Result<(), ReportError> {
+    let path = dir.join(FILE);
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let Ok(manifest) = serde_json::from_str::<ResultsManifest>(&text) else { return Ok(()) };
+    let listed = manifest.tables.iter().flat_map(|table| &table.files).map(|file| &file.file);
+    let here = |name: &&String| Path::new(name).components().count() == 1;
+    for name in listed.filter(here).map(String::as_str).chain([FILE]) {
+        let path = dir.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ReportError::io("remove", &path)(error));
+            }
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
 /// A results folder that was opened for reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {

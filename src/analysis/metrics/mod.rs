@@ -117,6 +117,11 @@ impl MetricRow {
         self.position(name).and_then(|position| self.outcomes[position].as_ref())
     }
 
+    fn find(&self, name: &str) -> Option<(&Metric, &Outcome)> {
+        let position = self.position(name)?;
+        Some((&self.metrics[position], self.outcomes[position].as_ref()?))
+    }
+
     /// Metrics and outcomes in catalogue order.
     pub fn iter(&self) -> impl Iterator<Item = (&Metric, &Outcome)> {
         self.metrics

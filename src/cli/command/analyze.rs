@@ -9,11 +9,11 @@ use wattrace_analysis::model::{ModelAnalysis, fit_archive};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
     Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
-    tables, text, write_table,
+    remove_earlier_results, tables, text, write_table,
 };
 use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
 
-use super::fit::{excluded, fit_options};
+use super::fit::{add_observation, excluded, fit_options};
 use crate::args::{Analyze, Limit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -27,8 +27,10 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         options,
         per_request: args.per_request,
     };
+    outside_the_archive(args, &locations)?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
+    remove_earlier_results(&args.out)?;
     let provenance = provenance(args, &options, &locations);
 
     let progress = output.progress(locations.len(), "analysing");
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
             writer.append(rows)?;
         }
         records.push(done.record);
-        observations.extend(done.observation);
+        add_observation(&mut observations, done.observation);
         warnings.extend(done.warnings);
         Ok(())
     })?;
@@ -82,6 +84,21 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     }
     let failed = records.iter().any(|record| record.analysis.is_err());
     Ok(Exit::findings_if(failed || !warnings.is_empty()))
+}
+
+/// Runs are never changed, so results do not go into the archive or into a run.
+fn outside_the_archive(args: &Analyze, locations: &[RunLocation]) -> Result<(), Failure> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let out = absolute(&args.out);
+    let inside_run = locations.iter().any(|run| out.starts_with(absolute(&run.folder)));
+    if inside_run || out == absolute(&args.archive) {
+        let out = args.out.display();
+        return Err(Failure::usage(anyhow::anyhow!(
+            "\"{out}\" lies inside the archive, whose runs are never changed; \
+             give --out a folder beside it"
+        )));
+    }
+    Ok(())
 }
 
 fn options(args: &Analyze) -> Result<Options, Failure> {
@@ -164,7 +181,11 @@ fn repeated_ids(records: &[RunRecord]) -> Vec<String> {
         .into_iter()
         .filter(|(_, paths)| paths.len() > 1)
         .map(|(run_id, paths)| {
-            format!("run id \"{run_id}\" is used by {}; expected one run an id", paths.join(", "))
+            format!(
+                "run id \"{run_id}\" is used by {}; expected one run an id; \
+                 only the first takes part in fits",
+                paths.join(", ")
+            )
         })
         .collect()
 }

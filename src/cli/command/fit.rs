@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use wattrace_analysis::Options;
 use wattrace_analysis::model::{
-    FORMS, FitMethod, FitOptions, Form, ModelAnalysis, SettingFit, fit_archive, form_report,
-    setting_report,
+    FORMS, FitMethod, FitOptions, Form, ModelAnalysis, Observation, SettingFit, fit_archive,
+    form_report, setting_report,
 };
 use wattrace_report::tables::model_tables;
 use wattrace_schema::Reason;
@@ -75,7 +75,7 @@ pub(crate) fn fit_of(
             output.error(&format!("run \"{}\": {error}", done.record.run_id()));
         }
         done.warnings.iter().for_each(|warning| output.warn(warning));
-        observations.extend(done.observation);
+        add_observation(&mut observations, done.observation);
         Ok(())
     })?;
     if observations.is_empty() {
@@ -87,6 +87,12 @@ pub(crate) fn fit_of(
     let analysis = fit_archive(&observations, options);
     excluded(&analysis).iter().for_each(|warning| output.warn(warning));
     Ok(analysis)
+}
+
+/// Adds a run to those that are fitted, unless one of its id is among them: a copy would count twice.
+pub(crate) fn add_observation(observations: &mut Vec<Observation>, run: Option<Observation>) {
+    observations
+        .extend(run.filter(|run| observations.iter().all(|known| known.run_id != run.run_id)));
 }
 
 /// Runs that are in no fit, together where setting and reason are the same.

@@ -52,7 +52,8 @@ pub(super) fn claims_present(manifest: &RunManifest, report: &mut Report) {
 }
 
 /// The unit that the end of a metric's name stands for; longer endings first.
-const UNIT_SUFFIXES: [(&str, Unit); 9] = [
+const UNIT_SUFFIXES: [(&str, Unit); 10] = [
+    ("tau_s", Unit::SecondPerToken),
     ("_j_per_token", Unit::JoulePerToken),
     ("_tok_s", Unit::TokenPerSecond),
     ("_req_s", Unit::RequestPerSecond),

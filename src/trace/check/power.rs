@@ -1,7 +1,7 @@
 //! Rules about power samples.
 
 use wattrace_schema::tables::{POWER, power_column};
-use wattrace_schema::{RunManifest, TimestampNs};
+use wattrace_schema::{Interpolation, RunManifest, TimestampNs};
 
 use super::device::{Device, Sample, counted, devices, found_while_reading, inside, seconds};
 use super::stamps::{Window, windows};
@@ -155,7 +155,9 @@ fn distance_text(nanos: i64) -> String {
 }
 
 pub(super) fn gap(manifest: &RunManifest, power: &PowerRows, report: &mut Report) {
-    for device in devices(manifest, power) {
+    // A source that drops repeats is silent while nothing changes: its gaps are no loss.
+    let linear = |device: &Device<'_>| device.source.interpolation == Interpolation::Linear;
+    for device in devices(manifest, power).filter(linear) {
         let samples = device.samples();
         for window in device.windows(manifest, &samples) {
             let max_gap = device.max_gap_ns(&samples, window);

@@ -263,7 +263,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
     case!(
         "column-missing",
         folder_with(|folder| {
-            replace_requests(folder, &request_columns(&[("t_end", None)]));
+            replace_requests(folder, &request_columns(&[("status", None)]));
         })
     );
     case!(
@@ -564,7 +564,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
     file-not-hashed requests.parquet: run.json does not list this file, so its content could not be verified; expected its SHA-256 and row count under "files"
     file-readable requests.parquet: it does not end with PAR1, so it was cut off or is still being written
     file-empty requests.parquet: it has no rows; expected a row for one request, or no file
-    column-missing requests.parquet t_end: the column is missing; expected timestamp[ns, UTC]
+    column-missing requests.parquet status: the column is missing; expected string
     column-type requests.parquet output_tokens: string; expected uint32
     value-valid requests.parquet status 0: "done"; expected one of ok, error, timeout, cancelled
     tables-of-kind requests.parquet: it is missing; a serving run usually has it
