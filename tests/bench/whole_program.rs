@@ -18,6 +18,10 @@ use wattrace_analysis::metrics::analyze;
 use wattrace_simulate::{Plan, simulate};
 use wattrace_trace::{ReadOptions, RunLocation, find_runs, read_run};
 
+/// The program's own allocator, so that bare decoding has it too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Times each measurement this often and keeps the shortest: the others were disturbed.
 const REPEATS: usize = 5;
 /// Runs that the script is timed on; it is slow.

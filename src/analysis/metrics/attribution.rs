@@ -242,6 +242,9 @@ struct Piece {
     tokens: f64,
 }
 
+/// Intervals that are looked at one by one before the search widens.
+const NEAR_INTERVALS: usize = 8;
+
 impl<'run> Shares<'run> {
     fn of(
         energy: &WindowEnergy,
@@ -282,10 +285,16 @@ impl<'run> Shares<'run> {
         if t_ns <= self.boundaries_ns[0] || t_ns > self.boundaries_ns[last] {
             return None;
         }
-        // A request's next token lies near its last: widen the search step by step from there.
         let mut low = from.min(last - 1);
         if self.boundaries_ns[low] >= t_ns {
             low = 0;
+        }
+        // A request's next token mostly lies a few intervals on; otherwise the search widens from there.
+        for _ in 0..NEAR_INTERVALS {
+            if self.boundaries_ns[low + 1] >= t_ns {
+                return Some(low);
+            }
+            low += 1;
         }
         let mut width = 1;
         while low + width < last && self.boundaries_ns[low + width] < t_ns {
