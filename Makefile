@@ -55,4 +55,5 @@ golden: toolchain
 	INSTA_UPDATE=always INSTA_FORCE_PASS=1 $(CARGO) test --workspace
 
 bench: toolchain python
-	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --workspace
+	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --profile dev --workspace \
+	  --bench whole_program --bench analysis

@@ -1,6 +1,8 @@
 //! Archives broken on purpose, one way each. Beside every broken run lies a sound one, which must be
 //! analysed all the same. The messages are golden: see tests/snapshots/.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
 mod support;
 
 use std::fmt::Write as _;
@@ -20,7 +22,7 @@ type Break = fn(&mut RunBuilder);
 /// Every case, by name.
 const CASES: &[(&str, Break)] = &[
     ("power-truncated", |run| {
-        run.after_digest = Some(("power.parquet".into(), |bytes| bytes.truncate(1000)))
+        run.after_digest = Some(("power.parquet".into(), |bytes| bytes.truncate(1000)));
     }),
     ("power-truncated-with-its-digest", |run| {
         let mut bytes = run.power().parquet();
@@ -41,7 +43,8 @@ const CASES: &[(&str, Break)] = &[
     }),
     ("power-has-no-rows", |run| {
         let rows = run.power().batch().slice(0, 0);
-        let columns = rows.schema().fields().iter().zip(rows.columns());
+        let schema = rows.schema();
+        let columns = schema.fields().iter().zip(rows.columns());
         let columns =
             columns.map(|(field, array)| (field.name().clone(), array.clone(), true)).collect();
         run.power = Some(Columns(columns));
@@ -111,18 +114,18 @@ const CASES: &[(&str, Break)] = &[
         run.power().reordered(&rows);
     }),
     ("counter-falls", |run| {
-        change_counter(run, |row, energy| if row > 500 { energy - 6000.0 } else { energy })
+        change_counter(run, |row, energy| if row > 500 { energy - 6000.0 } else { energy });
     }),
     ("counter-stalls", |run| {
-        change_counter(run, |row, energy| if (450..500).contains(&row) { 9000.0 } else { energy })
+        change_counter(run, |row, energy| if (450..500).contains(&row) { 9000.0 } else { energy });
     }),
     ("formal-ends-before-it-starts", |run| {
-        run.manifest["stages"]["formal_end"] = json!(stamp(-1.0))
+        run.manifest["stages"]["formal_end"] = json!(stamp(-1.0));
     }),
     ("stamps-out-of-order", |run| run.manifest["stages"]["ready"] = json!(stamp(20.0))),
     ("stamp-is-local-time", |run| run.manifest["stages"]["launch"] = json!("2026-01-01 00:00:00")),
     ("stamp-in-the-year-9999", |run| {
-        run.manifest["stages"]["launch"] = json!("9999-01-01T00:00:00Z")
+        run.manifest["stages"]["launch"] = json!("9999-01-01T00:00:00Z");
     }),
     ("request-ends-before-it-starts", |run| {
         let mut ends = request_times(run, 1.0);
@@ -181,7 +184,7 @@ const CASES: &[(&str, Break)] = &[
     }),
     ("run-json-is-not-json", |run| raw_manifest(run, b"{\"schema_version\": 1,".to_vec())),
     ("run-json-is-not-utf8", |run| {
-        raw_manifest(run, b"{\"schema_version\": 1, \"run_id\": \"\xff\xfe\"}".to_vec())
+        raw_manifest(run, b"{\"schema_version\": 1, \"run_id\": \"\xff\xfe\"}".to_vec());
     }),
     ("run-json-is-empty", |run| raw_manifest(run, Vec::new())),
     ("run-json-of-another-version", |run| run.manifest["schema_version"] = json!(2)),

@@ -1,6 +1,8 @@
 //! Our numbers beside those of a second implementation: tests/peer/analyze.py, written from the
 //! definitions alone with pandas and numpy.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
 mod support;
 
 use std::collections::BTreeMap;

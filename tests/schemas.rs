@@ -1,5 +1,7 @@
 //! `schemas/` says what the code declares.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

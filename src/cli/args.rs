@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Fit(Fit),
     Predict(Predict),
     Geometry(Geometry),
+    Spec(Spec),
     Simulate(Simulate),
     Completions(Completions),
     Man(Man),
@@ -83,7 +84,7 @@ pub(crate) struct Import {
     #[arg(long, short, value_name = "ARCHIVE", required_unless_present_any = ["list", "detect"])]
     pub(crate) out: Option<PathBuf>,
     /// Name every format, what it gives and what it cannot give
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["format", "inputs", "out", "detect"])]
     pub(crate) list: bool,
     /// Guess the format of an input by its content, and say why
     #[arg(long, value_name = "INPUT", conflicts_with_all = ["format", "inputs", "out"])]
@@ -226,6 +227,31 @@ Prints the bytes that one decode iteration reads, part by part, and the bytes of
 pub(crate) struct Geometry {
     /// The config.json
     pub(crate) config: PathBuf,
+}
+
+/// Read and compare locked specs (spec.yaml)
+#[derive(Debug, Args)]
+pub(crate) struct Spec {
+    #[command(subcommand)]
+    pub(crate) command: SpecCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SpecCommand {
+    /// Print the hash of a spec; runs belong to one report when their specs have one hash
+    Hash {
+        /// The spec.yaml
+        spec: PathBuf,
+    },
+    /// Name every field in which two specs differ; exit code 1 when they do
+    #[command(after_help = "Example:
+  wattrace spec diff run-1/spec.yaml run-2/spec.yaml")]
+    Diff {
+        /// The first spec.yaml
+        first: PathBuf,
+        /// The second spec.yaml
+        second: PathBuf,
+    },
 }
 
 /// Make a synthetic archive with known truth

@@ -14,6 +14,11 @@ use args::{Cli, Command};
 use exit::{Exit, Failure};
 use output::{Output, to_stderr};
 
+/// Every run is read into fresh buffers of megabytes; this allocator keeps them for the next run
+/// instead of giving their pages back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // clap itself answers --help and --version with 0 and bad usage with 2.
     let cli = Cli::parse();
@@ -40,6 +45,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Fit(args) => command::fit::run(args, &output),
         Command::Predict(args) => command::predict::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
+        Command::Spec(args) => command::spec::run(args, &output),
         Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),
         Command::Man(args) => command::man::run(args),

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use wattrace_report::text::TextStyle;
+
 use crate::args::{Colour, Shared};
 
 /// How a command talks.
@@ -13,14 +15,12 @@ pub(crate) struct Output {
     verbose: bool,
     /// Machine-readable output was asked for.
     pub(crate) json: bool,
-    /// Text on standard output may be coloured.
-    pub(crate) colour: bool,
-    /// Columns of the terminal, or a readable width when there is none.
-    pub(crate) width: u16,
+    colour: bool,
+    width: usize,
 }
 
 /// Width of text that does not go to a terminal.
-const DEFAULT_WIDTH: u16 = 120;
+const DEFAULT_WIDTH: usize = 120;
 
 impl Output {
     pub(crate) fn new(shared: &Shared) -> Self {
@@ -38,6 +38,11 @@ impl Output {
             colour,
             width: width.unwrap_or(DEFAULT_WIDTH),
         }
+    }
+
+    /// How tables on standard output may look.
+    pub(crate) fn style(&self) -> TextStyle {
+        TextStyle { width: self.width, colour: self.colour, ..TextStyle::default() }
     }
 
     /// Writes data. A reader that has gone away has seen what it wanted.

@@ -129,6 +129,7 @@ fn requests_table(run: &Run, analysis: &RunAnalysis, plan: &Plan) -> Option<Resu
     if !plan.per_request {
         return None;
     }
-    let energies: &[RequestEnergy] = analysis.requests.as_ref().ok()?;
+    // Without an attribution the requests are listed all the same, with nulls.
+    let energies: &[RequestEnergy] = analysis.requests.as_deref().unwrap_or_default();
     Some(tables::requests(&run.manifest.run_id, run.requests.as_ref()?, energies))
 }

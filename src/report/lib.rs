@@ -8,6 +8,8 @@
 mod csv;
 mod dictionary;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod frame;
 mod provenance;
 mod record;
@@ -21,6 +23,8 @@ pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
 pub use error::ReportError;
 pub use provenance::{Provenance, SyntheticShare};
 pub use record::{RunRecord, run_order};
-pub use results::{Results, ResultsManifest, RunCounts, StoredColumn, StoredTable};
+pub use results::{
+    Results, ResultsManifest, RunCounts, StoredColumn, StoredTable, remove_earlier_results,
+};
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
 pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};

@@ -36,13 +36,6 @@ impl RunRecord {
         }
     }
 
-    /// The accelerators, such as `H200-SXM-141GB x 8`.
-    #[must_use]
-    pub fn hardware(&self) -> Option<String> {
-        let hardware = &self.manifest.as_ref()?.hardware;
-        Some(format!("{} x {}", hardware.accelerator, hardware.count))
-    }
-
     /// The run's metrics, or `unread` for a run that could not be read.
     pub(crate) fn metrics_or<'a>(&'a self, unread: &'a MetricRow) -> &'a MetricRow {
         self.analysis.as_ref().map_or(unread, |analysis| &analysis.metrics)

@@ -109,6 +109,29 @@ impl ResultsManifest {
     }
 }
 
+/// Removes the tables of earlier results from a folder, so that none is left beside new ones as if it
+/// belonged to them. Only files that a `results.json` lists are removed, and it itself.
+///
+/// # Errors
+/// When a listed file cannot be removed.
+pub fn remove_earlier_results(dir: &Path) -> Result<(), ReportError> {
+    let path = dir.join(FILE);
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let Ok(manifest) = serde_json::from_str::<ResultsManifest>(&text) else { return Ok(()) };
+    let listed = manifest.tables.iter().flat_map(|table| &table.files).map(|file| &file.file);
+    let here = |name: &&String| Path::new(name).components().count() == 1;
+    for name in listed.filter(here).map(String::as_str).chain([FILE]) {
+        let path = dir.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ReportError::io("remove", &path)(error));
+            }
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
 /// A results folder that was opened for reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
@@ -271,5 +294,111 @@ impl StoredTable {
     ) -> ReportError {
         let (table, column) = (self.name.clone(), column.to_owned());
         ReportError::Column { table, column, found, expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{fixtures, tables, write_table};
+
+    fn write_results(dir: &Path) -> Vec<RunRecord> {
+        let records = vec![
+            fixtures::serving("serving-b"),
+            fixtures::node_only("node-a"),
+            fixtures::unreadable("runs/broken", "\"run.json\" is missing"),
+        ];
+        let provenance = Provenance {
+            tool_version: "0.1.0".into(),
+            metric_definitions_version: DEFINITIONS_VERSION,
+            options: json!({}),
+            archive_sha256: None,
+            synthetic: SyntheticShare::of(records.iter().map(RunRecord::is_synthetic)),
+        };
+        let command = vec!["wattrace".to_owned(), "analyze".to_owned()];
+        let mut manifest = ResultsManifest::new(&provenance, command, RunCounts::of(&records));
+        for table in [tables::runs(&records), tables::metrics(&records)] {
+            manifest.tables.push(write_table(dir, &table, &provenance).unwrap());
+        }
+        manifest.write(dir).unwrap();
+        records
+    }
+
+    #[test]
+    fn results_read_back_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = write_results(dir.path());
+        let results = Results::open(dir.path()).unwrap();
+        let counts = &results.manifest().runs;
+        assert_eq!((counts.total, counts.analysed, counts.failed, counts.synthetic), (3, 2, 1, 1));
+        assert_eq!(counts.by_kind, [("serving".to_owned(), 2), ("unknown".to_owned(), 1)].into());
+        assert_eq!(results.manifest().synthetic, SyntheticShare::Some);
+
+        let stored = results.table("runs").unwrap();
+        let written = tables::runs(&records);
+        assert_eq!(stored.rows, written.rows());
+        for (stored, written) in stored.columns.iter().zip(written.columns()) {
+            assert_eq!((&stored.name, &stored.values), (&written.name, &written.values));
+        }
+        let names: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.contains("partial"))
+            .collect();
+        assert_eq!(names, Vec::<String>::new());
+    }
+
+    #[test]
+    fn columns_are_asked_for_by_name_and_type() {
+        let dir = tempfile::tempdir().unwrap();
+        write_results(dir.path());
+        let runs = Results::open(dir.path()).unwrap().table("runs").unwrap();
+        assert_eq!(runs.numbers("formal_j_per_token").unwrap()[2], Some(20.0));
+        assert_eq!(runs.text("run_id").unwrap()[0].as_deref(), Some("node-a"));
+        assert_eq!(
+            runs.numbers("run_id").unwrap_err().to_string(),
+            "table \"runs\" column \"run_id\" is string; expected double"
+        );
+        assert!(runs.text("colour").unwrap_err().to_string().contains("\"colour\" is missing"));
+    }
+
+    #[test]
+    fn another_version_of_the_definitions_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write_results(dir.path());
+        let path = dir.path().join("results.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let own = format!("\"metric_definitions_version\": {DEFINITIONS_VERSION}");
+        let newer = format!("\"metric_definitions_version\": {}", DEFINITIONS_VERSION + 1);
+        std::fs::write(&path, text.replace(&own, &newer)).unwrap();
+        let message = Results::open(dir.path()).unwrap_err().to_string();
+        assert!(
+            message.contains("run `wattrace analyze` again or use a newer wattrace"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_folder_without_results_and_a_broken_list_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let message = Results::open(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("holds no results.json"), "{message}");
+        std::fs::write(dir.path().join("results.json"), "{").unwrap();
+        let message = Results::open(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("is not a valid results.json"), "{message}");
+    }
+
+    #[test]
+    fn a_changed_or_missing_table_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write_results(dir.path());
+        let results = Results::open(dir.path()).unwrap();
+        let message = results.table("fits").unwrap_err().to_string();
+        assert!(message.contains("has no table \"fits\"; it has runs, metrics"), "{message}");
+        std::fs::write(dir.path().join("runs.parquet"), "else").unwrap();
+        let message = results.table("runs").unwrap_err().to_string();
+        assert!(message.contains("but results.json says"), "{message}");
     }
 }

@@ -49,6 +49,21 @@ impl ColumnValues {
         }
     }
 
+    /// One value as JSON.
+    fn cell_json(&self, row: usize) -> serde_json::Value {
+        match self {
+            Self::Text(values) => serde_json::json!(values[row]),
+            Self::F64(values) => serde_json::json!(values[row]),
+            Self::U64(values) => serde_json::json!(values[row]),
+            Self::Bool(values) => serde_json::json!(values[row]),
+            Self::Time(values) => {
+                let text = |t_ns| wattrace_schema::TimestampNs::from_nanos(t_ns).to_string();
+                serde_json::json!(values[row].map(text))
+            }
+            Self::TextList(values) => serde_json::json!(values[row]),
+        }
+    }
+
     /// Moves the values of `other` behind these; `false` and nothing moved if the types differ.
     fn append(&mut self, other: &mut Self) -> bool {
         match (self, other) {
@@ -89,6 +104,19 @@ pub struct ResultColumn {
 }
 
 /// A result table: every column has one value a row.
+///
+/// ```
+/// use wattrace_report::{ColumnValues, ResultTable};
+/// use wattrace_schema::Unit;
+///
+/// let samples = [("gpu0", Some(512.5)), ("gpu1", None)];
+/// let table = ResultTable::of("powers", "one device", &samples)
+///     .text("device", "Name of the device.", |(device, _)| Some(*device))
+///     .number("power_w", Unit::Watt, "Mean power.", |(_, power_w)| *power_w)
+///     .build();
+/// assert_eq!(table.rows(), 2);
+/// assert_eq!(table.columns()[1].values, ColumnValues::F64(vec![Some(512.5), None]));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultTable {
     name: String,
@@ -110,6 +138,20 @@ impl ResultTable {
                 columns: Vec::new(),
             },
         }
+    }
+
+    /// The rows as JSON objects; times are RFC 3339 text.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<serde_json::Value> {
+        (0..self.rows)
+            .map(|row| {
+                let cells = self
+                    .columns
+                    .iter()
+                    .map(|column| (column.name.clone(), column.values.cell_json(row)));
+                serde_json::Value::Object(cells.collect())
+            })
+            .collect()
     }
 
     /// Name of the table, and of its files.

@@ -42,6 +42,10 @@ flags! {
     DuplicateTime = "duplicate-time",
     /// Samples that are negative or not finite were left out.
     InvalidSamples = "invalid-samples",
+    /// A power sample is above what its scope can draw; it was used as it stands.
+    AboveCeiling = "above-ceiling",
+    /// A request's times run backwards; its latencies were left out.
+    TimesReversed = "times-reversed",
     /// The only accelerator source measures the whole module (with its CPU or memory), not the board.
     ModuleScope = "module-scope",
     /// There is no node source; the value comes from the power distribution unit in front of the node.

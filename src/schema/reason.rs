@@ -68,6 +68,8 @@ reasons! {
     ReleaseNotClosed = "release-not-closed",
     /// The idle baseline is missing, so the end of release cannot be told.
     NoBaseline = "no-baseline",
+    /// The claim's unit cannot be turned into the unit of the recomputed value.
+    UnitMismatch = "unit-mismatch",
     /// One value alone has no spread.
     SingleValue = "single-value",
     /// The workload names no service-level objective.

@@ -280,6 +280,14 @@ pub struct Hardware {
     pub driver: Option<String>,
 }
 
+impl Hardware {
+    /// The accelerators, such as `H200-SXM-141GB x 8`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{} x {}", self.accelerator, self.count)
+    }
+}
+
 /// The serving engine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Engine {
@@ -401,7 +409,7 @@ pub struct PowerSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_uncertainty_ns: Option<u64>,
     /// How power runs between samples.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub interpolation: Interpolation,
 }
 
@@ -464,6 +472,15 @@ pub struct Provenance {
     pub notes: Vec<String>,
 }
 
+/// A key may be absent or null: both mean its default.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// Notes may be one string or a list of them.
 fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
@@ -490,7 +507,7 @@ pub struct RunManifest {
     /// What kind of measurement this is.
     pub kind: RunKind,
     /// True for anything simulated.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub synthetic: bool,
     /// What is compared, such as `production` or `candidate`.
     #[serde(default)]
@@ -500,10 +517,10 @@ pub struct RunManifest {
     /// The accelerators it ran on.
     pub hardware: Hardware,
     /// The engine that served it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub engine: Engine,
     /// What was asked of it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub workload: Workload,
     /// Key of one energy-model fit; see [`RunManifest::setting_or_default`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -521,31 +538,31 @@ pub struct RunManifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_cohort: Option<u32>,
     /// Stamps of the lifecycle.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub stages: Stages,
     /// Streams of power readings.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub power_sources: Vec<PowerSource>,
     /// Energy method of each stage.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub energy_method: EnergyMethods,
     /// File name of the spec in the run's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
     /// Published values that came with the data.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub claims: Vec<Claim>,
     /// Digests and row counts of the Parquet files.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub files: BTreeMap<String, FileEntry>,
     /// Steps of the wall clock that the recorder saw.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clock_events: Vec<serde_json::Value>,
     /// What the recorder itself used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder_cost: Option<serde_json::Value>,
     /// Who made the files, and from what.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub provenance: Provenance,
 }
 
@@ -648,6 +665,18 @@ mod tests {
         assert_eq!(group(199_999_999_999), Some(SizeGroup::Medium));
         assert_eq!(group(200_000_000_000), Some(SizeGroup::Large));
         assert_eq!(Model::default().size_group(), None);
+    }
+
+    #[test]
+    fn null_means_the_default() {
+        let text = MINIMAL.replacen(
+            '{',
+            r#"{"claims": null, "files": null, "stages": null, "power_sources": null,
+                "energy_method": null, "clock_events": null, "synthetic": null, "#,
+            1,
+        );
+        let run: RunManifest = serde_json::from_str(&text).unwrap();
+        assert_eq!(run, serde_json::from_str::<RunManifest>(MINIMAL).unwrap());
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Unit {
     Ratio,
     Count,
     JoulePerGigabyte,
+    JoulePerIteration,
+    SecondPerGigabyte,
 }
 
 impl Unit {
@@ -52,6 +54,8 @@ impl Unit {
             Self::Percent => "%",
             Self::Ratio | Self::Count => "1",
             Self::JoulePerGigabyte => "J/GB",
+            Self::JoulePerIteration => "J/iteration",
+            Self::SecondPerGigabyte => "s/GB",
         }
     }
 
@@ -78,6 +82,8 @@ impl Unit {
             Self::Percent => "%",
             Self::Ratio | Self::Count => "1",
             Self::JoulePerGigabyte => "J/GBy",
+            Self::JoulePerIteration => "J/{iteration}",
+            Self::SecondPerGigabyte => "s/GBy",
         }
     }
 }

@@ -39,7 +39,7 @@ use wattrace_trace::{RunWriter, TraceError};
 pub use error::{PlanError, SimulateError};
 pub use plan::Plan;
 use plan::{PlannedKind, PlannedRun};
-pub(crate) use time::{milliseconds_to_ns, nanoseconds_to_seconds, seconds_to_ns};
+pub(crate) use time::{MAX_RUN_SECONDS, milliseconds_to_ns, nanoseconds_to_seconds, seconds_to_ns};
 
 /// Time between the beginnings of one run and the next.
 const RUN_SPACING_NS: i64 = 3_600_000_000_000;
@@ -168,6 +168,11 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
+    fn too_long() -> Self {
+        let days = MAX_RUN_SECONDS / 86_400.0;
+        Self::Message(format!("the run lasts longer than {days} days; expected less"))
+    }
+
     fn of_run(self, run_id: &str) -> SimulateError {
         let run_id = run_id.to_owned();
         match self {

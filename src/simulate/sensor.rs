@@ -36,8 +36,8 @@ pub(crate) struct Schedule {
     pub(crate) start_ns: i64,
     /// … to here.
     pub(crate) end_ns: i64,
-    /// Where the source's formal interval holds.
-    pub(crate) formal_ns: (i64, i64),
+    /// Where the source's own interval holds, rather than the one outside the formal stage.
+    pub(crate) fine_ns: (i64, i64),
     /// Readings that the recorder takes besides, each exactly then.
     pub(crate) extra_ns: Vec<i64>,
     /// Spans without samples.
@@ -96,10 +96,10 @@ pub(crate) fn check_size(
     schedule: &Schedule,
 ) -> Result<(), RunError> {
     let outside = sensor.interval_outside_formal_ms.unwrap_or(sensor.interval_ms);
-    let (formal_start_ns, formal_end_ns) = schedule.formal_ns;
-    let formal_ns = formal_end_ns - formal_start_ns;
-    let other_ns = schedule.end_ns - schedule.start_ns - formal_ns;
-    let per_device = formal_ns / milliseconds_to_ns(sensor.interval_ms.get())
+    let (fine_start_ns, fine_end_ns) = schedule.fine_ns;
+    let fine_ns = fine_end_ns - fine_start_ns;
+    let other_ns = schedule.end_ns - schedule.start_ns - fine_ns;
+    let per_device = fine_ns / milliseconds_to_ns(sensor.interval_ms.get())
         + other_ns / milliseconds_to_ns(outside.get());
     let rows = per_device.saturating_mul(devices as i64);
     if rows <= MAX_ROWS {
@@ -149,14 +149,14 @@ pub(crate) fn record(
 
 /// Times of the samples, strictly increasing.
 fn sample_times(sensor: &SensorPlan, schedule: &Schedule, stream: &mut Stream) -> Vec<i64> {
-    let formal_step_ns = milliseconds_to_ns(sensor.interval_ms.get());
+    let fine_step_ns = milliseconds_to_ns(sensor.interval_ms.get());
     let other_step_ns = sensor
         .interval_outside_formal_ms
-        .map_or(formal_step_ns, |interval| milliseconds_to_ns(interval.get()));
-    let (formal_start_ns, formal_end_ns) = schedule.formal_ns;
+        .map_or(fine_step_ns, |interval| milliseconds_to_ns(interval.get()));
+    let (fine_start_ns, fine_end_ns) = schedule.fine_ns;
     let jitter_ns = sensor.jitter_ms.get() * 1e6;
     // Under half the shorter interval, so that jitter never reorders samples.
-    let most_ns = 0.45 * formal_step_ns.min(other_step_ns) as f64;
+    let most_ns = 0.45 * fine_step_ns.min(other_step_ns) as f64;
     let mut times = Vec::new();
     let mut due_ns = schedule.start_ns + stream.random_range(0..other_step_ns.max(1));
     while due_ns <= schedule.end_ns {
@@ -165,11 +165,11 @@ fn sample_times(sensor: &SensorPlan, schedule: &Schedule, stream: &mut Stream) -
         if (schedule.start_ns..=schedule.end_ns).contains(&t_ns) {
             times.push(t_ns);
         }
-        due_ns = if (formal_start_ns..formal_end_ns).contains(&due_ns) {
-            due_ns + formal_step_ns
-        } else if due_ns < formal_start_ns {
-            // A long interval before the formal stage must not swallow its beginning.
-            (due_ns + other_step_ns).min(formal_start_ns.max(due_ns + formal_step_ns))
+        due_ns = if (fine_start_ns..fine_end_ns).contains(&due_ns) {
+            due_ns + fine_step_ns
+        } else if due_ns < fine_start_ns {
+            // A long interval before must not swallow its beginning.
+            (due_ns + other_step_ns).min(fine_start_ns.max(due_ns + fine_step_ns))
         } else {
             due_ns + other_step_ns
         };
@@ -205,13 +205,12 @@ fn read_power_w(
 /// A cumulative counter of one device.
 struct Counter<'a> {
     refresh_ns: i64,
-    /// Time of one of its updates.
+    /// Its first update, at or just before the beginning of the recording.
     phase_ns: i64,
     resolution_j: f64,
     wrap_j: Option<f64>,
-    /// Its value at `started_ns`.
+    /// Its value then.
     start_j: f64,
-    started_ns: i64,
     resets_ns: &'a [i64],
     gain: f64,
 }
@@ -236,13 +235,13 @@ impl<'a> Counter<'a> {
             Some(wrap) => (wrap - (0.2 + 0.6 * draw) * recorded_j).max(0.0),
             None => 1e4 + 9e4 * draw,
         };
+        let phase_ns = schedule.start_ns - stream.random_range(0..refresh_ns.max(1));
         Some(Self {
             refresh_ns,
-            phase_ns: schedule.start_ns - stream.random_range(0..refresh_ns.max(1)),
+            phase_ns,
             resolution_j: plan.resolution_j.get(),
             wrap_j,
             start_j,
-            started_ns: schedule.start_ns,
             resets_ns: &schedule.counter_resets_ns,
             gain,
         })
@@ -256,7 +255,7 @@ impl<'a> Counter<'a> {
         };
         let reset = self.resets_ns.iter().filter(|reset| **reset <= t_ns).max();
         let (since_ns, at_start_j) =
-            reset.map_or((self.started_ns, self.start_j), |reset| (*reset, 0.0));
+            reset.map_or((self.phase_ns, self.start_j), |reset| (*reset, 0.0));
         let counted_j = device.energy_j(profile, since_ns, updated_ns.max(since_ns)) * self.gain;
         let value_j = round_to(at_start_j + counted_j, self.resolution_j);
         self.wrap_j.map_or(value_j, |wrap| value_j.rem_euclid(wrap))

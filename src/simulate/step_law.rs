@@ -6,7 +6,7 @@ use wattrace_schema::GraphMode;
 
 use crate::plan::{EnginePlan, HardwarePlan, ModelPlan};
 use crate::random::Stream;
-use crate::seconds_to_ns;
+use crate::{MAX_RUN_SECONDS, seconds_to_ns};
 
 /// What one iteration works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,7 +76,8 @@ impl StepLaw {
         }
     }
 
-    /// Duration of an iteration, at least a microsecond; `slowdown` multiplies it.
+    /// Duration of an iteration, a microsecond at least and the longest run at most; `slowdown`
+    /// multiplies it.
     pub(crate) fn duration_ns(&self, work: &Work, slowdown: f64, stream: &mut Stream) -> i64 {
         let read_bytes = self.weight_bytes + self.kv_gb(work) * 1e9;
         let eager_s =
@@ -89,6 +90,6 @@ impl StepLaw {
         let deviate: f64 = stream.sample(StandardNormal);
         // Four standard deviations at most, so that a wide jitter cannot turn a step around.
         let jitter = (1.0 + self.jitter * deviate.clamp(-4.0, 4.0)).max(0.1);
-        seconds_to_ns(nominal_s * slowdown * jitter).max(1_000)
+        seconds_to_ns((nominal_s * slowdown * jitter).min(MAX_RUN_SECONDS)).max(1_000)
     }
 }

@@ -26,10 +26,11 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<RunManifest, T
     check_version(text).map_err(invalid)?;
     let mut json = serde_json::Deserializer::from_str(text);
     let manifest: RunManifest = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        // The parser writes "?" where the text ends before a key, and "." for the whole.
         let key = error.path().to_string();
-        match key.as_str() {
-            "." => invalid(error.inner().to_string()),
-            _ => invalid(format!("key \"{key}\": {}", error.inner())),
+        match key.trim_end_matches('?').trim_end_matches('.') {
+            "" => invalid(error.inner().to_string()),
+            key => invalid(format!("key \"{key}\": {}", error.inner())),
         }
     })?;
     json.end().map_err(|error| invalid(error.to_string()))?;

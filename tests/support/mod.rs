@@ -122,6 +122,9 @@ pub fn gaps(values: &[Vec<u64>]) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
+/// Changes the bytes of a file.
+pub type ChangeBytes = fn(&mut Vec<u8>);
+
 /// One run that can be broken before it is written.
 pub struct RunBuilder {
     pub manifest: Value,
@@ -130,7 +133,7 @@ pub struct RunBuilder {
     /// Bytes written as they are instead of a table or of run.json; no digest is taken of them.
     pub raw: BTreeMap<String, Vec<u8>>,
     /// Changes bytes after their digest was taken.
-    pub after_digest: Option<(String, fn(&mut Vec<u8>))>,
+    pub after_digest: Option<(String, ChangeBytes)>,
 }
 
 /// Power of the run that [`run`] builds, at a time in seconds.

@@ -221,14 +221,29 @@ struct Shares<'run> {
     requests: &'run Requests,
     tokens: TokenTimes,
     flags: FlagSet,
-    /// Boundaries, ascending and unique; interval k is (boundaries[k], boundaries[k + 1]].
+    /// Boundaries, ascending and unique; interval k lies between boundaries k and k + 1, the
+    /// latter included.
     boundaries_ns: Vec<i64>,
     /// Energy from the window's start to each boundary, J.
     energy_until_j: Vec<f64>,
+    /// What each request without even spacing output in which interval, request after request.
+    pieces: Vec<Piece>,
+    /// Where the pieces of each request end.
+    piece_ends: Vec<usize>,
     /// Energy per token in each interval, J; 0 where nobody generated.
     j_per_token: Vec<f64>,
     unattributed_j: f64,
 }
+
+/// Tokens of one request that were output in one interval.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    interval: usize,
+    tokens: f64,
+}
+
+/// Intervals that are looked at one by one before the search widens.
+const NEAR_INTERVALS: usize = 8;
 
 impl<'run> Shares<'run> {
     fn of(
@@ -255,6 +270,8 @@ impl<'run> Shares<'run> {
             flags,
             boundaries_ns,
             energy_until_j,
+            pieces: Vec::new(),
+            piece_ends: Vec::new(),
             j_per_token: Vec::new(),
             unattributed_j: 0.0,
         };
@@ -268,10 +285,16 @@ impl<'run> Shares<'run> {
         if t_ns <= self.boundaries_ns[0] || t_ns > self.boundaries_ns[last] {
             return None;
         }
-        // A request's next token lies near its last: widen the search step by step from there.
         let mut low = from.min(last - 1);
         if self.boundaries_ns[low] >= t_ns {
             low = 0;
+        }
+        // A request's next token mostly lies a few intervals on; otherwise the search widens from there.
+        for _ in 0..NEAR_INTERVALS {
+            if self.boundaries_ns[low + 1] >= t_ns {
+                return Some(low);
+            }
+            low += 1;
         }
         let mut width = 1;
         while low + width < last && self.boundaries_ns[low + width] < t_ns {
@@ -330,6 +353,8 @@ impl<'run> Shares<'run> {
         let intervals = self.boundaries_ns.len() - 1;
         let mut chunk_tokens = vec![0.0; intervals];
         let mut rate_changes = Vec::new();
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut piece_ends = Vec::with_capacity(self.tokens.generations.len());
         let mut outside = false;
         for generation in &self.tokens.generations {
             if let Spacing::Even { tokens_per_s } = generation.spacing {
@@ -339,14 +364,25 @@ impl<'run> Shares<'run> {
                     rate_changes.push((end, -tokens_per_s));
                 }
             }
-            self.for_each_chunk(generation, |interval, tokens| match interval {
-                Some(interval) => chunk_tokens[interval] += tokens,
-                None => outside = true,
+            let first_piece = pieces.len();
+            self.for_each_chunk(generation, |interval, tokens| {
+                let Some(interval) = interval else {
+                    outside = true;
+                    return;
+                };
+                chunk_tokens[interval] += tokens;
+                match pieces[first_piece..].last_mut() {
+                    Some(piece) if piece.interval == interval => piece.tokens += tokens,
+                    _ => pieces.push(Piece { interval, tokens }),
+                }
             });
+            piece_ends.push(pieces.len());
             outside |= generation.start_ns < self.boundaries_ns[0];
             outside |= generation.end_ns > self.boundaries_ns[intervals];
         }
         self.flags.insert_if(outside, Flag::OutsideFormal);
+        self.pieces = pieces;
+        self.piece_ends = piece_ends;
 
         rate_changes.sort_by_key(|(boundary, _)| *boundary);
         let mut rate_changes = rate_changes.into_iter().peekable();
@@ -375,21 +411,19 @@ impl<'run> Shares<'run> {
 
     /// Energy of one request; `None` when none of its tokens lies inside the formal window.
     /// `per_token_s` is the integral of energy per token over time, up to each boundary.
-    fn energy_of(&self, generation: &Generation, per_token_s: &[ExactSum]) -> Option<f64> {
+    fn energy_of(
+        &self,
+        generation: &Generation,
+        pieces: &[Piece],
+        per_token_s: &[ExactSum],
+    ) -> Option<f64> {
         if let Spacing::Even { tokens_per_s } = generation.spacing {
             let (start, end) = self.boundaries_of(generation);
             let integral = || per_token_s[end].minus(per_token_s[start]);
             return (start < end).then(|| tokens_per_s * integral());
         }
-        let mut inside = false;
-        let mut sum_j = 0.0;
-        self.for_each_chunk(generation, |interval, tokens| {
-            if let Some(interval) = interval {
-                inside = true;
-                sum_j += tokens * self.j_per_token[interval];
-            }
-        });
-        inside.then_some(sum_j)
+        let energy_j = |piece: &Piece| piece.tokens * self.j_per_token[piece.interval];
+        (!pieces.is_empty()).then(|| pieces.iter().map(energy_j).sum())
     }
 
     fn attribution(self) -> Attribution {
@@ -401,12 +435,16 @@ impl<'run> Shares<'run> {
             total.add(j_per_token * (pair[1].abs_diff(pair[0]) as f64 / NANOS_PER_SECOND));
             per_token_s.push(total);
         }
+        let mut first_piece = 0;
         let requests = self
             .tokens
             .generations
             .iter()
-            .map(|generation| {
-                let energy_j = self.energy_of(generation, &per_token_s);
+            .zip(&self.piece_ends)
+            .map(|(generation, piece_end)| {
+                let pieces = &self.pieces[first_piece..*piece_end];
+                first_piece = *piece_end;
+                let energy_j = self.energy_of(generation, pieces, &per_token_s);
                 RequestEnergy {
                     request: generation.request,
                     tokens: generation.tokens,

@@ -6,7 +6,7 @@
 
 mod log;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timing;
 
 use wattrace_schema::{

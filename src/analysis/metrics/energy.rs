@@ -132,10 +132,13 @@ pub(super) fn fill(context: &Context<'_>, release: Result<Release, Reason>, row:
 
 /// The sum of the three stages, over the time from launch to release_end.
 fn lifecycle(startup: &StageEnergy, formal: &StageEnergy, release: &StageEnergy) -> Outcome {
-    // A release that did not close is the reason that counts, whatever else is missing.
-    let stages = || Ok((release.chosen()?, startup.chosen()?, formal.chosen()?));
+    let stages = || match (startup.chosen(), formal.chosen(), release.chosen()) {
+        // A release that did not close is the reason that counts, whatever else is missing.
+        (_, _, Err(Reason::ReleaseNotClosed)) => Err(Reason::ReleaseNotClosed),
+        (startup, formal, release) => Ok((startup?, formal?, release?)),
+    };
     match stages() {
-        Ok((release, startup, formal)) => {
+        Ok((startup, formal, release)) => {
             let total_j = startup.total_j() + formal.total_j() + release.total_j();
             let same_method = startup.method == formal.method && formal.method == release.method;
             let flags = startup.flags.union(formal.flags).union(release.flags);

@@ -1,14 +1,14 @@
 //! Latencies of successful formal requests.
 
-use wattrace_schema::{Reason, Requests, Unit};
+use wattrace_schema::{FlagSet, Reason, Requests, Unit};
 
 use super::requests::{e2e_ms, tpot_ms, ttft_ms};
 use super::{BENCHMARK, Context, MetricRow};
 use crate::outcome::{Boundary, Metric, Outcome, ValueKind};
-use crate::stats::{mean, percentiles, population_std, sample_std};
+use crate::stats::{Moments, percentiles};
 
 const NANOS_PER_MILLISECOND: f64 = 1e6;
-/// The percentiles of each latency, in the order of [`statistics`].
+/// The percentiles of each latency, in the order of `statistics!`.
 const PERCENTILES: [f64; 4] = [0.50, 0.90, 0.95, 0.99];
 
 const fn latency(name: &'static str, definition: &'static str) -> Metric {
@@ -81,10 +81,11 @@ pub(super) fn fill(context: &Context<'_>, row: &mut MetricRow) {
         let (requests, successful) = successful(context)?;
         Ok(successful.iter().filter_map(|index| value_ms(requests, *index)).collect())
     };
-    fill_statistics(row, &TTFT, each(ttft_ms));
-    fill_statistics(row, &TPOT, each(tpot_ms));
-    fill_statistics(row, &ITL, gaps_ms(context));
-    fill_statistics(row, &E2E, each(e2e_ms));
+    let flags = context.log.flags;
+    fill_statistics(row, &TTFT, each(ttft_ms), flags);
+    fill_statistics(row, &TPOT, each(tpot_ms), flags);
+    fill_statistics(row, &ITL, gaps_ms(context), flags);
+    fill_statistics(row, &E2E, each(e2e_ms), flags);
 }
 
 fn successful<'a>(context: &'a Context<'_>) -> Result<(&'a Requests, &'a [usize]), Reason> {
@@ -114,7 +115,12 @@ fn gaps_ms(context: &Context<'_>) -> Result<Vec<f64>, Reason> {
     Ok(gaps_ms)
 }
 
-fn fill_statistics(row: &mut MetricRow, metrics: &[Metric; 7], values: Result<Vec<f64>, Reason>) {
+fn fill_statistics(
+    row: &mut MetricRow,
+    metrics: &[Metric; 7],
+    values: Result<Vec<f64>, Reason>,
+    flags: FlagSet,
+) {
     let mut values = match values {
         Ok(values) if values.is_empty() => return missing(row, metrics, Reason::NoValues),
         Ok(values) => values,
@@ -122,12 +128,13 @@ fn fill_statistics(row: &mut MetricRow, metrics: &[Metric; 7], values: Result<Ve
     };
     let count = values.len();
     let mut set = |metric: &Metric, value: Result<f64, Reason>| {
-        row.set(metric, Outcome::number(value).from_rows(count));
+        row.set(metric, Outcome::number(value).from_rows(count).with_flags(flags));
     };
     // The moments come first, since selecting percentiles reorders the values.
-    set(&metrics[4], mean(&values).ok_or(Reason::NoValues));
-    set(&metrics[5], sample_std(&values).ok_or(Reason::SingleValue));
-    set(&metrics[6], population_std(&values).ok_or(Reason::NoValues));
+    let moments = Moments::of(&values).ok_or(Reason::NoValues);
+    set(&metrics[4], moments.map(|moments| moments.mean));
+    set(&metrics[5], moments.and_then(|moments| moments.sample_std().ok_or(Reason::SingleValue)));
+    set(&metrics[6], moments.map(|moments| moments.population_std()));
     let percentiles = percentiles(&mut values, &PERCENTILES);
     for (place, metric) in metrics[..PERCENTILES.len()].iter().enumerate() {
         set(metric, percentiles.as_ref().map(|values| values[place]).ok_or(Reason::NoValues));

@@ -1,6 +1,6 @@
 //! The metrics of a run: one family a file, one list of all of them.
 //!
-//! A family declares its metrics with [`declare`] and fills them in one function; [`CATALOGUE`] lists
+//! A family declares its metrics with `declare!` and fills them in one function; [`catalogue`] lists
 //! them in the order in which they stand in result tables.
 
 mod attribution;
@@ -24,6 +24,8 @@ pub(crate) use attribution::TokenTimes;
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
 pub(crate) use claims::claimed_token_rate;
+#[cfg(test)]
+pub(crate) use decode::tests as decode_tests;
 pub(crate) use decode::{BYTES_PER_GB, Place, place};
 pub use decode::{StepTiming, step_timings};
 pub(crate) use requests::{tpot_ms, ttft_ms};
@@ -116,6 +118,11 @@ impl MetricRow {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Outcome> {
         self.position(name).and_then(|position| self.outcomes[position].as_ref())
+    }
+
+    fn find(&self, name: &str) -> Option<(&Metric, &Outcome)> {
+        let position = self.position(name)?;
+        Some((&self.metrics[position], self.outcomes[position].as_ref()?))
     }
 
     /// Metrics and outcomes in catalogue order.

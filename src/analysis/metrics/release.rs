@@ -36,9 +36,6 @@ impl Release {
     /// [formal_end, release_end].
     pub(super) fn window(&self) -> Result<Interval, Reason> {
         let end_ns = self.end_ns.ok_or(Reason::ReleaseNotClosed)?;
-        if end_ns <= self.formal_end_ns {
-            return Err(Reason::EmptyWindow);
-        }
         Ok(Interval::new(self.formal_end_ns, end_ns))
     }
 }

@@ -46,6 +46,7 @@ impl RequestLog {
             if let Some(tokens) = requests.successful_tokens(index) {
                 log.tokens += u64::from(tokens);
                 log.flags.insert_if(tokens == 0, Flag::ZeroTokenRequest);
+                log.flags.insert_if(is_reversed(requests, index), Flag::TimesReversed);
                 successful.push(index);
             }
         }
@@ -119,13 +120,23 @@ fn keeps(requests: &Requests, index: usize, limits: &ServiceLevel) -> bool {
 
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 
-/// Milliseconds from `from` to `to`, or the given duration where a clock time is missing.
+/// Milliseconds from `from` to `to`, or the given duration where a clock time is missing; `None` where
+/// time runs backwards.
 fn milliseconds(from: Option<i64>, to: Option<i64>, otherwise_ns: Option<u64>) -> Option<f64> {
     match (from, to) {
         // Subtracted in integers: a time since 1970 in a 64-bit float steps by 238 ns.
-        (Some(from), Some(to)) => Some(to.saturating_sub(from) as f64 / NANOS_PER_MILLISECOND),
+        (Some(from), Some(to)) => {
+            (to >= from).then(|| to.abs_diff(from) as f64 / NANOS_PER_MILLISECOND)
+        }
         _ => otherwise_ns.map(|ns| ns as f64 / NANOS_PER_MILLISECOND),
     }
+}
+
+/// Whether a request's times run backwards.
+fn is_reversed(requests: &Requests, index: usize) -> bool {
+    let times =
+        [requests.t_send_ns[index], requests.t_first_token_ns[index], requests.t_end_ns[index]];
+    !times.into_iter().flatten().is_sorted()
 }
 
 /// Time to first token of a request, ms.

@@ -8,7 +8,7 @@ use super::{BENCHMARK, Context, MetricRow, PROJECT, declare};
 use crate::options::{SteadyRule, SteadyWindows};
 use crate::outcome::{Outcome, Value};
 use crate::series::{StageEnergy, stage_energy};
-use crate::stats::{mean, sample_std};
+use crate::stats::Moments;
 
 declare! {
     STEADY_REACHED "steady_reached" Bool None AcceleratorsAndClient BENCHMARK,
@@ -127,9 +127,8 @@ fn window_cvs(levels: &[f64], size: usize) -> Vec<f64> {
     levels
         .windows(size)
         .map(|window| {
-            let mean = mean(window).unwrap_or_default();
-            let std = sample_std(window).unwrap_or(f64::INFINITY);
-            if mean > 0.0 { std / mean } else { f64::INFINITY }
+            let level = Moments::of(window).filter(|level| level.mean > 0.0);
+            level.and_then(|level| Some(level.sample_std()? / level.mean)).unwrap_or(f64::INFINITY)
         })
         .collect()
 }

@@ -485,6 +485,20 @@ fn node_values_use_a_claimed_rate_only_without_a_request_log() {
     assert_close(measured.claims[0].relative_difference().unwrap(), -0.8);
 }
 
+#[test]
+fn impossible_samples_and_times_are_flagged() {
+    let mut run = serving(10);
+    let mut power = flat(-1, 11, 100.0);
+    power[5].1 = 5000.0;
+    add_device(&mut run, Scope::GpuBoard, "gpu0", &power, &[]);
+    set_requests(&mut run, &[request(2.0, 1.0, 4.0, 5), request(0.0, 1.0, 5.0, 5)]);
+    let analysis = analyze(&run, &Options::default());
+    assert!(analysis.metrics.get("formal_energy_j").unwrap().flags.contains(Flag::AboveCeiling));
+    // The first request's first token came before it was sent: only the second has a time to it.
+    assert_close(number(&analysis, "ttft_mean_ms"), 1000.0);
+    assert!(analysis.metrics.get("ttft_mean_ms").unwrap().flags.contains(Flag::TimesReversed));
+}
+
 /// Random requests over a 20 s formal window, some with gaps, some without, some of one token.
 fn random_requests() -> impl Strategy<Value = Vec<TestRequest>> {
     let one = (0.0..19.0_f64, 0.0..1.0_f64, 0.0..1.0_f64, 0_u32..40, any::<bool>(), any::<bool>());

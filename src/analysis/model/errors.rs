@@ -2,15 +2,17 @@
 
 use wattrace_schema::{Flag, Split};
 
-use super::fit::{ExpectedEnergy, FittedForm};
+use super::fit::FittedForm;
 use super::rows::CellErrorRow;
 use super::setting::{ModelRun, flags_of};
+use super::solution::Expected;
 
 /// A run under a form's coefficients.
 #[derive(Debug, Clone)]
 pub(super) struct RunError<'a> {
     pub(super) run: ModelRun<'a>,
-    pub(super) expected: ExpectedEnergy,
+    /// Energy per token, J.
+    pub(super) expected: Expected,
     /// (predicted − observed) / observed.
     pub(super) error: f64,
     pub(super) extrapolated: Vec<&'static str>,
@@ -22,7 +24,7 @@ pub(super) fn of_runs<'a>(fitted: &FittedForm, runs: &[ModelRun<'a>]) -> Vec<Run
         .filter_map(|run| {
             let values = run.values(fitted.form)?;
             let expected = fitted.expect(&values);
-            let error = relative_error(expected.j_per_token, run.j_per_token());
+            let error = relative_error(expected.value, run.j_per_token());
             Some(RunError {
                 run: *run,
                 expected,

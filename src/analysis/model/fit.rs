@@ -8,9 +8,9 @@ use wattrace_schema::{Flag, FlagSet, Reason};
 use super::form::{CONSTANT, Form};
 use super::rows::CoefficientRow;
 use super::setting::{ModelRun, flags_of};
+use super::solution::{Expected, FitMethod, Solution};
 use crate::stats::{
-    CONDITION_LIMIT, Design, Estimate, FitFailure, LinearFit, Resamples, Term, cell_bootstrap,
-    least_squares,
+    CONDITION_LIMIT, Design, FitFailure, LinearFit, Resamples, Term, cell_bootstrap, least_squares,
 };
 
 /// Below this relative range of a term, its coefficient counts as not identified.
@@ -19,33 +19,6 @@ pub const RELATIVE_RANGE_LIMIT: f64 = 0.05;
 /// Where the condition number is too large, the terms above this variance inflation are the ones
 /// that depend on each other.
 pub const VARIANCE_INFLATION_LIMIT: f64 = 10.0;
-
-/// How coefficients are estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FitMethod {
-    /// Ordinary least squares.
-    #[default]
-    Ols,
-}
-
-impl FitMethod {
-    /// The name in result tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ols => "ols",
-        }
-    }
-
-    /// What it is, in words.
-    #[must_use]
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Ols => "ordinary least squares",
-        }
-    }
-}
 
 /// Options of the fits; recorded with every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -94,17 +67,7 @@ pub struct FittedForm {
     /// The same in sentences.
     pub notes: Vec<String>,
     pub(super) resamples: Option<Resamples>,
-    linear: LinearFit,
-}
-
-/// Energy that a form expects for a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ExpectedEnergy {
-    pub(super) j_per_token: f64,
-    /// Standard error for a single new run.
-    pub(super) std_error: f64,
-    /// 95% interval for a single new run.
-    pub(super) interval: (f64, f64),
+    solution: Solution,
 }
 
 /// The design of a form on runs: one row a run, one cluster a cell.
@@ -142,9 +105,8 @@ pub(super) fn cells<'a>(runs: &[ModelRun<'a>]) -> BTreeSet<&'a str> {
     runs.iter().map(ModelRun::cell).collect()
 }
 
-/// Fits the design, after asking what statistics cannot know: whether the rows are more than one
-/// cell repeated.
-pub(super) fn solve(design: &Design) -> Result<LinearFit, FitFailure> {
+/// Asks what statistics cannot know: whether the rows are more than one cell repeated.
+pub(super) fn check_cells(design: &Design) -> Result<(), FitFailure> {
     let several = design.rows() > design.coefficients();
     let distinct: BTreeSet<usize> = design.clusters().iter().copied().collect();
     if several && distinct.len() == 1 {
@@ -153,55 +115,53 @@ pub(super) fn solve(design: &Design) -> Result<LinearFit, FitFailure> {
             message: format!("all {} runs lie in one cell", design.rows()),
         });
     }
-    least_squares(design)
+    Ok(())
 }
 
 /// Fits `form` to `runs`.
 ///
 /// # Errors
-/// [`Reason::NoHistory`], [`Reason::OneCell`] and those of [`least_squares`].
+/// [`Reason::NoHistory`], [`Reason::OneCell`], and those of the method.
 pub(super) fn fit_form(
     form: &'static Form,
     runs: &[ModelRun<'_>],
     options: &FitOptions,
 ) -> Result<FittedForm, FitFailure> {
     let design = design(form, runs)?;
-    let linear = solve(&design)?;
-    let resamples = (options.resamples > 0)
+    check_cells(&design)?;
+    let solution = Solution::of(&design, options.method)?;
+    // Condition and variance inflation are properties of the design, whatever the method.
+    let linear = least_squares(&design)?;
+    let resamples = (options.resamples > 0 && options.method == FitMethod::Ols)
         .then(|| cell_bootstrap(&design, options.resamples, options.seed))
         .transpose()?;
-    let not_identified = not_identified(form, &design, &linear);
-    let mut flags = flags_of(runs).union(linear.flags);
+    let mut flags = flags_of(runs).union(solution.flags());
+    let causes = causes(form, &design, &linear, flags);
+    let not_identified: Vec<bool> = causes.iter().map(|causes| !causes.is_empty()).collect();
     flags.insert_if(not_identified.iter().any(|not| *not), Flag::NotIdentified);
-    let notes = notes(form, &linear, &not_identified, resamples.as_ref());
     Ok(FittedForm {
         form,
         method: options.method,
-        n_runs: linear.n,
+        n_runs: design.rows(),
         n_cells: cells(runs).len(),
-        coefficients: coefficients(&linear, &not_identified, resamples.as_ref()),
-        df_residual: linear.df_residual,
-        r2: linear.r_squared,
-        residual_std: linear.residual_std,
+        coefficients: coefficients(&solution, &not_identified, resamples.as_ref()),
+        df_residual: solution.df_residual(),
+        r2: solution.r_squared(),
+        residual_std: solution.residual_std(),
         condition_number: linear.condition_number,
-        variance_inflation: linear.variance_inflation.clone(),
+        variance_inflation: linear.variance_inflation,
         ranges: design.terms().iter().map(|term| range(&term.column)).collect(),
         flags,
-        notes,
+        notes: notes(form, &solution, &causes, resamples.as_ref()),
         resamples,
-        linear,
+        solution,
     })
 }
 
 impl FittedForm {
     /// What the form expects at one value per term.
-    pub(super) fn expect(&self, values: &[f64]) -> ExpectedEnergy {
-        let prediction = self.linear.predict(values);
-        ExpectedEnergy {
-            j_per_token: prediction.value,
-            std_error: prediction.std_error,
-            interval: prediction.interval,
-        }
+    pub(super) fn expect(&self, values: &[f64]) -> Expected {
+        self.solution.expect(values)
     }
 
     /// Names of the coordinates in which `values` lie outside the fit runs.
@@ -257,69 +217,64 @@ pub(super) fn relative_range(column: &[f64]) -> Option<f64> {
     relative.is_finite().then_some(relative)
 }
 
-/// Which terms the data cannot tell apart: those that hardly vary, and, where the standardised
-/// design is nearly singular, those that the others explain.
-fn not_identified(form: &Form, design: &Design, fit: &LinearFit) -> Vec<bool> {
-    let dependent = fit.condition_number > CONDITION_LIMIT;
-    (0..form.terms.len())
-        .map(|term| {
-            let flat = relative_range(&design.terms()[term].column)
-                .is_some_and(|relative| relative < RELATIVE_RANGE_LIMIT);
-            flat || (dependent && fit.variance_inflation[term] > VARIANCE_INFLATION_LIMIT)
-        })
-        .collect()
+/// Why the data cannot tell the coefficient of each term from the others; empty where they can. A
+/// term that hardly varies carries nothing; where the standardised design is nearly singular, the
+/// terms that the others explain share their effects; and an approximate history varies with the
+/// tasks that it was guessed from.
+fn causes(form: &Form, design: &Design, fit: &LinearFit, flags: FlagSet) -> Vec<Vec<String>> {
+    let condition = fit.condition_number;
+    let cause = |term: usize| {
+        let mut causes = Vec::new();
+        let relative = relative_range(&design.terms()[term].column);
+        if let Some(relative) = relative.filter(|relative| *relative < RELATIVE_RANGE_LIMIT) {
+            causes.push(format!(
+                "its coordinate hardly varies, by {:.1}% of its mean where {:.0}% are needed",
+                100.0 * relative,
+                100.0 * RELATIVE_RANGE_LIMIT
+            ));
+        }
+        let inflation = fit.variance_inflation[term];
+        if condition > CONDITION_LIMIT && inflation > VARIANCE_INFLATION_LIMIT {
+            causes.push(format!(
+                "the other coordinates explain it, at a condition number of {condition:.0} (limit {CONDITION_LIMIT:.0}) and a variance inflation of {inflation:.0} (limit {VARIANCE_INFLATION_LIMIT:.0})"
+            ));
+        }
+        if form.terms[term].needs_history() && flags.contains(Flag::HistoryApproximate) {
+            causes.push("history was not measured, only approximated".to_owned());
+        }
+        causes
+    };
+    (0..form.terms.len()).map(cause).collect()
 }
 
 fn coefficients(
-    fit: &LinearFit,
+    solution: &Solution,
     not_identified: &[bool],
     resamples: Option<&Resamples>,
 ) -> Vec<CoefficientRow> {
-    let robust = |index: usize| -> Option<&Estimate> {
-        fit.cluster_robust.as_ref().ok().map(|robust| &robust.coefficients[index])
-    };
-    fit.coefficients
+    solution
+        .estimates()
         .iter()
         .enumerate()
         .map(|(index, estimate)| {
             let bootstrap = resamples
                 .and_then(|resamples| resamples.interval(|coefficients| coefficients[index]));
-            CoefficientRow {
-                value: estimate.value,
-                se: estimate.std_error,
-                low: estimate.low,
-                high: estimate.high,
-                cluster_se: robust(index).and_then(|robust| robust.std_error),
-                cluster_low: robust(index).and_then(|robust| robust.low),
-                cluster_high: robust(index).and_then(|robust| robust.high),
-                bootstrap_low: bootstrap.map(|(low, _)| low),
-                bootstrap_high: bootstrap.map(|(_, high)| high),
-                not_identified: index > 0 && not_identified[index - 1],
-            }
+            let not_identified = index > 0 && not_identified[index - 1];
+            let robust = solution.cluster_robust(&estimate.name);
+            CoefficientRow::new(estimate, robust, bootstrap, not_identified)
         })
         .collect()
 }
 
 fn notes(
     form: &Form,
-    fit: &LinearFit,
-    not_identified: &[bool],
+    solution: &Solution,
+    causes: &[Vec<String>],
     resamples: Option<&Resamples>,
 ) -> Vec<String> {
-    let mut notes = fit.notes.clone();
-    if not_identified.iter().any(|not| *not) {
-        let names: Vec<&str> = form
-            .terms
-            .iter()
-            .zip(not_identified)
-            .filter(|(_, not)| **not)
-            .map(|(term, _)| term.coefficient())
-            .collect();
-        notes.push(format!(
-            "Not identified: {}. The coordinate hardly varies (range under {:.0}% of its mean) or is a combination of the others (condition number above {CONDITION_LIMIT}, variance inflation above {VARIANCE_INFLATION_LIMIT}).",
-            names.join(", "),
-            100.0 * RELATIVE_RANGE_LIMIT
-        ));
+    let mut notes = solution.notes().to_vec();
+    for (term, causes) in form.terms.iter().zip(causes).filter(|(_, causes)| !causes.is_empty()) {
+        notes.push(format!("{} (*) is not identified: {}.", term.coefficient(), causes.join("; ")));
     }
     if let Some(resamples) = resamples {
         let undetermined = resamples.undetermined();

@@ -193,9 +193,9 @@ pub fn predict(
     Ok(EnergyPrediction {
         setting: setting.setting.clone(),
         form,
-        j_per_token: expected.j_per_token,
-        low: expected.j_per_token - half_width,
-        high: expected.j_per_token + half_width,
+        j_per_token: expected.value,
+        low: expected.value - half_width,
+        high: expected.value + half_width,
         coordinates,
         tau_source: time.source,
         extrapolated,

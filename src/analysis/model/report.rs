@@ -12,18 +12,6 @@ use super::rows::CoefficientRow;
 /// Significant digits of printed numbers.
 const DIGITS: usize = 5;
 
-/// Said under every fit whose form has the coefficient: the first is the name of the coefficient.
-const CAUTIONS: [(&str, &str); 2] = [
-    (
-        "p_tau_w",
-        "p_tau_w is not idle power: it is the energy that goes with a second per token at given bytes.",
-    ),
-    (
-        "alpha",
-        "alpha, beta and gamma are local responses of this setting over the ranges measured, not constants of nature.",
-    ),
-];
-
 /// Flags that the notes of a fit already explain.
 const EXPLAINED: [Flag; 3] = [Flag::NotIdentified, Flag::FewClusters, Flag::AtBoundary];
 
@@ -39,8 +27,8 @@ pub fn setting_report(setting: &SettingFit) -> String {
 pub fn form_report(setting: &SettingFit, outcome: &FormOutcome) -> String {
     let mut text = format!("{}: {}\n", outcome.form.name, equation(outcome.form));
     let _ = writeln!(text, "{}", outcome.form.question);
-    let _ = writeln!(text, "  Setting      {}", setting.setting);
-    let _ = writeln!(text, "  Model        {}", setting.model);
+    let _ = writeln!(text, "  Setting       {}", setting.setting);
+    let _ = writeln!(text, "  Model         {}", setting.model);
     match &outcome.fitted {
         Ok(fitted) => {
             text.push_str(&statistics(fitted));
@@ -48,7 +36,7 @@ pub fn form_report(setting: &SettingFit, outcome: &FormOutcome) -> String {
             text.push_str(&notes(fitted));
         }
         Err(failure) => {
-            let _ = writeln!(text, "  No fit       {} ({})", failure.message, failure.reason);
+            let _ = writeln!(text, "  No fit        {} ({})", failure.message, failure.reason);
         }
     }
     text
@@ -76,10 +64,10 @@ fn statistics(fitted: &FittedForm) -> String {
         ),
         ("R-squared", fitted.r2.map_or_else(|| "-".to_owned(), significant)),
         ("Residual std", format!("{} J/token", significant(fitted.residual_std))),
-        ("Condition", significant(fitted.condition_number)),
+        ("Condition no.", significant(fitted.condition_number)),
     ];
     rows.iter().fold(String::new(), |mut text, (name, value)| {
-        let _ = writeln!(text, "  {name:<12} {value}");
+        let _ = writeln!(text, "  {name:<13} {value}");
         text
     })
 }
@@ -134,19 +122,40 @@ fn table(rows: Vec<[String; 9]>) -> String {
     text
 }
 
-fn notes(fitted: &FittedForm) -> String {
-    let has = |name: &str| fitted.coefficient(name).is_some();
-    let bytes = has("alpha") || has("beta") || has("gamma");
-    let cautions = CAUTIONS
+/// What the coefficients of a form are not.
+fn cautions(form: &Form) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if form.terms.contains(&Regressor::TimePerToken) {
+        cautions.push(
+            "p_tau_w is not idle power: it is the energy that goes with a second per token at given bytes."
+                .to_owned(),
+        );
+    }
+    let responses: Vec<&str> = form
+        .terms
         .iter()
-        .filter(|(name, _)| if *name == "alpha" { bytes } else { has(name) })
-        .map(|(_, text)| (*text).to_owned());
+        .filter(|term| **term != Regressor::TimePerToken)
+        .map(|term| term.coefficient())
+        .collect();
+    let (verb, constants) = match responses.len() {
+        0 => return cautions,
+        1 => ("is a local response", "a constant"),
+        _ => ("are local responses", "constants"),
+    };
+    cautions.push(format!(
+        "{} {verb} of this setting over the ranges measured, not {constants} of nature.",
+        responses.join(" and ")
+    ));
+    cautions
+}
+
+fn notes(fitted: &FittedForm) -> String {
     let of_data = fitted
         .flags
         .iter()
         .filter(|flag| !EXPLAINED.contains(flag))
         .map(|flag| format!("{flag}: {}", flag.meaning()));
-    let all = cautions.chain(fitted.notes.iter().cloned()).chain(of_data);
+    let all = cautions(fitted.form).into_iter().chain(fitted.notes.iter().cloned()).chain(of_data);
     all.enumerate().fold(String::new(), |mut text, (index, note)| {
         let _ = writeln!(text, "  [{}] {note}", index + 1);
         text

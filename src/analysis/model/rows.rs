@@ -5,6 +5,8 @@
 
 use wattrace_schema::{FlagSet, Reason};
 
+use crate::stats::Estimate;
+
 /// One coefficient of one fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoefficientRow {
@@ -30,6 +32,29 @@ pub struct CoefficientRow {
     pub not_identified: bool,
 }
 
+impl CoefficientRow {
+    /// The row of an estimate with the intervals of other kinds that there are.
+    pub(super) fn new(
+        estimate: &Estimate,
+        cluster_robust: Option<&Estimate>,
+        bootstrap: Option<(f64, f64)>,
+        not_identified: bool,
+    ) -> Self {
+        Self {
+            value: estimate.value,
+            se: estimate.std_error,
+            low: estimate.low,
+            high: estimate.high,
+            cluster_se: cluster_robust.and_then(|robust| robust.std_error),
+            cluster_low: cluster_robust.and_then(|robust| robust.low),
+            cluster_high: cluster_robust.and_then(|robust| robust.high),
+            bootstrap_low: bootstrap.map(|(low, _)| low),
+            bootstrap_high: bootstrap.map(|(_, high)| high),
+            not_identified,
+        }
+    }
+}
+
 /// A row of `fits`: one setting × form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitRow {
@@ -38,7 +63,7 @@ pub struct FitRow {
     /// Name of the form.
     pub form: &'static str,
     /// How it was fitted: `ols`, `huber`, `non-negative`.
-    pub method: Option<&'static str>,
+    pub method: &'static str,
     /// Runs of the fit.
     pub n_runs: usize,
     /// Cells of the fit.
@@ -125,9 +150,9 @@ pub struct HeldoutRunRow {
     /// Predicted energy, J/token.
     pub predicted_j_per_token: f64,
     /// Lower end of the prediction interval of a single run, J/token.
-    pub predicted_low: f64,
+    pub predicted_low: Option<f64>,
     /// Upper end of the prediction interval of a single run, J/token.
-    pub predicted_high: f64,
+    pub predicted_high: Option<f64>,
     /// (predicted − observed) / observed.
     pub error: f64,
     /// The run lies outside the identified range.
@@ -285,7 +310,7 @@ pub struct BatchEffectRow {
 pub struct StepBreakRow {
     /// Key of the setting.
     pub setting: String,
-    /// What was compared: `within-runs` or `between-runs`.
+    /// What was compared: `within-runs` or `between-cells`.
     pub comparison: Option<&'static str>,
     /// Runs with step times.
     pub n_runs: usize,

@@ -6,7 +6,7 @@ use wattrace_schema::{FlagSet, Reason, Split};
 
 use super::form::Form;
 use super::observation::{Coordinates, Measured, ModelBytes, Observation};
-use crate::stats::FitFailure;
+use crate::stats::{FitFailure, MAGNITUDE_LIMIT};
 
 /// A run that a setting can use.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +103,7 @@ impl<'a> SettingRuns<'a> {
         // Where nobody names a side, there is nothing to hold out.
         let any_split = runs.iter().any(|run| run.split.is_some());
         for observation in runs {
-            match observation.measured {
+            match observation.measured.and_then(within_limits) {
                 Err(reason) => setting.excluded.push((observation, reason)),
                 Ok(_) if any_history && !has_history(observation) => {
                     setting.excluded.push((observation, Reason::NoHistory));
@@ -165,6 +165,16 @@ impl<'a> SettingRuns<'a> {
         let first = all.next()?;
         all.all(|bytes| bytes == first).then_some(first)
     }
+}
+
+/// A measurement that statistics can work with: every number above zero, none absurdly small or large.
+fn within_limits(measured: Measured) -> Result<Measured, Reason> {
+    let Coordinates { b_eff, mean_history_tokens, q_w_gb, q_kv_gb, tau_s } = measured.coordinates;
+    let sizes = 1.0 / MAGNITUDE_LIMIT..=MAGNITUDE_LIMIT;
+    let positive = [Some(measured.j_per_token), Some(b_eff), Some(q_w_gb), q_kv_gb, Some(tau_s)];
+    let usable = positive.into_iter().flatten().all(|value| sizes.contains(&value))
+        && mean_history_tokens.is_none_or(|history| (0.0..=MAGNITUDE_LIMIT).contains(&history));
+    if usable { Ok(measured) } else { Err(Reason::InvalidInput) }
 }
 
 /// The flags of all runs together.

@@ -2,10 +2,10 @@
 //!
 //! Steps compare only with like steps. Within runs, those of one run and one batch do: their level is
 //! free, and time grows with the history read, by one slope for the setting. Where no run crosses a
-//! jump, the runs' own means are compared instead, those of one batch with each other. In both
-//! cases every possible place of the jump is tried by least squares, and the one that leaves the
-//! least is reported (Andrews, "Tests for parameter instability and structural change with
-//! unknown change point", Econometrica 61, 1993).
+//! jump, the means of cells are compared instead, those of one batch with each other; a jump must then
+//! stand out against what else makes cells differ. In both cases every possible place of the jump
+//! is tried by least squares, and the one that leaves the least is reported (Andrews, "Tests for
+//! parameter instability and structural change with unknown change point", Econometrica 61, 1993).
 
 use std::collections::BTreeMap;
 
@@ -67,8 +67,8 @@ pub(super) fn find(setting: &SettingRuns<'_>) -> StepBreakRow {
     let runs: Vec<ModelRun<'_>> =
         setting.usable().filter(|run| !run.observation.step_timings.is_empty()).copied().collect();
     let within = within_runs(&runs);
-    let between = between_runs(&runs);
-    let candidates = [("within-runs", within), ("between-runs", between)];
+    let between = between_cells(&runs);
+    let candidates = [("within-runs", within), ("between-cells", between)];
     let found: Vec<_> = candidates
         .into_iter()
         .filter_map(|(name, samples)| Some((name, groups(&samples), best_break(&samples)?)))
@@ -134,42 +134,53 @@ fn within_runs(runs: &[ModelRun<'_>]) -> Vec<Sample> {
     samples
 }
 
-/// One sample a run and batch, its mean; each batch is a group.
-fn between_runs(runs: &[ModelRun<'_>]) -> Vec<Sample> {
-    let mut by_batch: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
+/// Sums over the iterations of one cell and batch.
+#[derive(Default)]
+struct CellSums {
+    iterations: f64,
+    step_time_s: f64,
+    history_tokens: f64,
+    longest_low: f64,
+    longest_high: f64,
+    /// `None` when a step does not say.
+    eager: Option<f64>,
+}
+
+/// One sample a cell and batch, its mean over iterations; each batch is a group.
+fn between_cells(runs: &[ModelRun<'_>]) -> Vec<Sample> {
+    let mut by_batch: BTreeMap<(u32, &str), CellSums> = BTreeMap::new();
     for run in runs {
-        let timings = &run.observation.step_timings;
-        for of_batch in timings.chunk_by(|a, b| a.active_sequences == b.active_sequences) {
-            let rows: Vec<(&StepTiming, f64, f64)> = of_batch
-                .iter()
-                .filter_map(|timing| known(timing).map(|(history, n)| (timing, history, n)))
-                .collect();
-            let iterations: f64 = rows.iter().map(|(_, _, n)| n).sum();
-            let Some((first, _, _)) = rows.first() else { continue };
-            let mean = |value: &dyn Fn(&StepTiming, f64) -> f64| {
-                rows.iter().map(|(timing, history, n)| value(timing, *history) * n).sum::<f64>()
-                    / iterations
-            };
-            let longest = |value: &dyn Fn(&StepTiming) -> u32| {
-                mean(&|timing, _| f64::from(value(timing))).round() as u32
-            };
-            let eager = rows.iter().all(|(timing, _, _)| timing.eager_share.is_some());
-            by_batch.entry(first.active_sequences).or_default().push(Sample {
-                group: 0,
-                longest_low: longest(&|timing| timing.max_sequence_tokens_low),
-                longest_high: longest(&|timing| timing.max_sequence_tokens_high),
-                step_time_s: mean(&|timing, _| timing.step_time_s),
-                history_tokens: mean(&|_, history| history),
-                weight: 1.0,
-                iterations,
-                eager_share: eager.then(|| mean(&|timing, _| timing.eager_share.unwrap_or(0.0))),
-            });
+        for timing in &run.observation.step_timings {
+            let Some((history_tokens, iterations)) = known(timing) else { continue };
+            let sums = by_batch
+                .entry((timing.active_sequences, run.cell()))
+                .or_insert(CellSums { eager: Some(0.0), ..CellSums::default() });
+            sums.iterations += iterations;
+            sums.step_time_s += iterations * timing.step_time_s;
+            sums.history_tokens += iterations * history_tokens;
+            sums.longest_low += iterations * f64::from(timing.max_sequence_tokens_low);
+            sums.longest_high += iterations * f64::from(timing.max_sequence_tokens_high);
+            sums.eager = sums.eager.zip(timing.eager_share).map(|(sum, e)| sum + iterations * e);
         }
     }
-    let groups = by_batch.into_values().enumerate();
-    groups
-        .flat_map(|(group, samples)| samples.into_iter().map(move |s| Sample { group, ..s }))
-        .collect()
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut last_batch = None;
+    for ((batch, _), sums) in by_batch {
+        let group = if last_batch == Some(batch) { groups(&samples) - 1 } else { groups(&samples) };
+        last_batch = Some(batch);
+        let n = sums.iterations;
+        samples.push(Sample {
+            group,
+            longest_low: (sums.longest_low / n).round() as u32,
+            longest_high: (sums.longest_high / n).round() as u32,
+            step_time_s: sums.step_time_s / n,
+            history_tokens: sums.history_tokens / n,
+            weight: 1.0,
+            iterations: n,
+            eager_share: sums.eager.map(|eager| eager / n),
+        });
+    }
+    samples
 }
 
 /// Subtracts from every value the weighted mean of its group.

@@ -8,11 +8,12 @@
 use wattrace_schema::{FlagSet, Reason};
 
 use super::errors::{mean, relative_error};
-use super::fit::{clusters, outside, range, solve};
+use super::fit::{cells, check_cells, clusters, outside, range};
 use super::loco::{LeaveOneCellOut, leave_one_cell_out};
 use super::observation::Coordinates;
 use super::setting::{ModelRun, SettingRuns};
-use crate::stats::{Design, FitFailure, LinearFit, Term, median};
+use super::solution::FitMethod;
+use crate::stats::{Design, FitFailure, LinearFit, Term, least_squares, median};
 
 /// Names and units of the law's coefficients, the constant first.
 pub const STEP_TIME_COEFFICIENTS: [(&str, &str); 3] =
@@ -70,11 +71,12 @@ impl StepTimeLaw {
             vec![Term::new(per_sequence, column(0)), Term::new(per_gb, column(1))],
             clusters(&setting.fit),
         )?;
-        let fit = solve(&design)?;
-        let cells: Vec<&str> = super::fit::cells(&setting.fit).into_iter().collect();
+        check_cells(&design)?;
+        let fit = least_squares(&design)?;
+        let cells: Vec<&str> = cells(&setting.fit).into_iter().collect();
         Ok(Self {
             heldout: heldout_errors(&fit, &setting.heldout),
-            loco: leave_one_cell_out(&design, |cell| cells[cell].to_owned()),
+            loco: leave_one_cell_out(&design, FitMethod::Ols, |cell| cells[cell].to_owned()),
             flags: setting.flags().union(fit.flags),
             n_cells: cells.len(),
             ranges: [range(&column(0)), range(&column(1))],

@@ -53,7 +53,8 @@ pub(super) fn monotone(energy_j: &Series, source: &CounterSource) -> Rising {
 impl Rising {
     /// Seconds of `window` inside segments in which the counter was reset.
     pub(super) fn seconds_reset_in(&self, window: Interval) -> f64 {
-        self.resets.iter().map(|segment| overlap_s(*segment, window)).sum()
+        // An empty sum would be minus zero.
+        self.resets.iter().fold(0.0, |sum, segment| sum + overlap_s(*segment, window))
     }
 
     /// Whether the counter wrapped inside `window`.

@@ -58,6 +58,9 @@ fn devices_of(run: &Run, scope: Scope) -> Option<DeviceSet<'_>> {
             continue;
         }
         flags.insert_if(source.reading == Reading::Average, Flag::AverageReading);
+        let ceiling_w = scope.power_ceiling_w();
+        let above = device.power_w.value.iter().any(|power_w| *power_w > ceiling_w);
+        flags.insert_if(above, Flag::AboveCeiling);
         flags.insert_if(device.duplicate_times > 0, Flag::DuplicateTime);
         flags.insert_if(device.invalid_samples > 0, Flag::InvalidSamples);
         devices.push((device, source));

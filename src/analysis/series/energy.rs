@@ -53,7 +53,7 @@ impl WindowEnergy {
             method: Some(self.method),
             window: Some(self.window),
             evidence: Evidence {
-                gap_share: Some(gap_s / device_seconds),
+                gap_share: (device_seconds > 0.0).then(|| gap_s / device_seconds),
                 counter_lost_s: (self.method == EnergyMethod::Counter).then_some(lost_s),
                 rows: Some(rows as u64),
             },

@@ -171,7 +171,8 @@ fn seconds_in_gaps(
             Interval::new(pair[0].max(window.start_ns), pair[1].min(window.end_ns)).duration_s()
         })
         .filter(|seconds| *seconds > 0.0)
-        .sum()
+        // An empty sum would be minus zero.
+        .fold(0.0, |sum, seconds| sum + seconds)
 }
 
 impl EnergyCurve {
@@ -293,5 +294,6 @@ impl EnergyCurve {
 }
 
 fn check_window(window: Interval) -> Result<(), Reason> {
-    if window.end_ns <= window.start_ns { Err(Reason::EmptyWindow) } else { Ok(()) }
+    // A window without length holds no energy: a release that ends at once, for instance.
+    if window.end_ns < window.start_ns { Err(Reason::EmptyWindow) } else { Ok(()) }
 }

@@ -104,6 +104,10 @@ pub struct Prediction {
 /// [`Reason::TooFewRuns`] without at least one row more than coefficients,
 /// [`Reason::ConstantCoordinate`] for a term with one value, [`Reason::RankDeficient`] for terms
 /// that are combinations of each other; the message names the terms.
+///
+/// [`Reason::TooFewRuns`]: wattrace_schema::Reason::TooFewRuns
+/// [`Reason::ConstantCoordinate`]: wattrace_schema::Reason::ConstantCoordinate
+/// [`Reason::RankDeficient`]: wattrace_schema::Reason::RankDeficient
 pub fn least_squares(design: &Design) -> Result<LinearFit, FitFailure> {
     let factored = Factored::new(design)?;
     let solution = factored.solve(design.response());

@@ -35,4 +35,4 @@ pub use rank::{
     EXACT_LIMIT, FEWEST_PAIRS, PValueMethod, RankAgreement, average_ranks, rank_agreement,
 };
 pub use robust::{HUBER_THRESHOLD, RobustFit, huber};
-pub use sample::{mean, median, percentile, percentiles, population_std, sample_std};
+pub use sample::{Moments, mean, median, percentile, percentiles, population_std, sample_std};

@@ -150,7 +150,7 @@ struct ActiveSet {
     constrained: Vec<bool>,
 }
 
-/// Descents below this share of the response's length are rounding.
+/// Descents below this share of the length of the centred response are rounding.
 const DESCENT_TOLERANCE: f64 = 1e-12;
 
 type ActiveSetState = IterState<Vec<f64>, (), (), (), (), f64>;
@@ -159,10 +159,11 @@ impl ActiveSet {
     /// The held coefficient whose growth lowers the loss fastest, if any does.
     fn steepest(&self, problem: &TriangularProblem, at: &DVector<f64>) -> Option<usize> {
         let descent = problem.descent(at);
-        // Without the constant, which the response's distance from zero would dominate.
-        let length = problem.target.rows_range(1..).norm();
+        // The first entry is the mean of the response, which matters only through its rounding.
+        let spread = problem.target.rows_range(1..).norm();
+        let rounding = DESCENT_TOLERANCE * spread + f64::EPSILON * problem.target.norm();
         (0..self.free.len())
-            .filter(|&index| !self.free[index] && descent[index] > DESCENT_TOLERANCE * length)
+            .filter(|&index| !self.free[index] && descent[index] > rounding)
             .max_by(|&a, &b| descent[a].total_cmp(&descent[b]))
     }
 
@@ -177,7 +178,7 @@ impl ActiveSet {
             let goal = problem.solve_free(&self.free)?;
             let blocking = (0..goal.len())
                 .filter(|&index| self.constrained[index] && self.free[index] && goal[index] <= 0.0)
-                .map(|index| (index, feasible[index] / (feasible[index] - goal[index])))
+                .map(|index| (index, share_to_zero(feasible[index], goal[index])))
                 .min_by(|a, b| a.1.total_cmp(&b.1));
             let Some((index, share)) = blocking else { return Ok(goal) };
             feasible += (goal - &feasible) * share;
@@ -185,6 +186,12 @@ impl ActiveSet {
             self.free[index] = false;
         }
     }
+}
+
+/// How far on the way from `start`, which is not negative, to `goal`, which is not positive, zero
+/// lies.
+fn share_to_zero(start: f64, goal: f64) -> f64 {
+    if start > 0.0 { start / (start - goal) } else { 0.0 }
 }
 
 impl Solver<TriangularProblem, ActiveSetState> for ActiveSet {
@@ -256,6 +263,15 @@ mod tests {
         assert!(fit.flags.contains(Flag::AtBoundary));
         assert_eq!(fit.free.k, 2);
         insta::assert_snapshot!(fit.notes.last().unwrap(), @r#""b" is held at zero, where it would otherwise turn negative; it has no error, and the errors of the other terms take it as known."#);
+    }
+
+    #[test]
+    fn a_constant_response_holds_every_slope() {
+        let x = Term::new("x", vec![0.0, 1.0, 2.0, 4.0]);
+        let design = Design::new("c", vec![0.7; 4], vec![x], vec![0, 1, 2, 3]).unwrap();
+        let fit = non_negative_least_squares(&design, &["x"]).unwrap();
+        assert_eq!(fit.at_boundary, ["x"]);
+        assert_eq!(fit.coefficients[0].value, 0.7);
     }
 
     #[test]

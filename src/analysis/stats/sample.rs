@@ -3,7 +3,64 @@
 //! What a sample cannot give is `None`: the spread of one value, the mean of nothing, the mean of
 //! values of which one is infinite.
 
-use super::double_double::accurate_sum;
+/// Sums are kept in this many parts, added up at the end: one after the other would wait for each
+/// addition, and would round worse.
+const LANES: usize = 8;
+
+/// The sum of `term` over `values`: always the same for the same values in the same order.
+fn sum_of(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest: f64 = chunks.remainder().iter().map(|value| term(*value)).sum();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += term(*value);
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+/// Mean and spread of a sample.
+///
+/// ```
+/// use wattrace_analysis::stats::Moments;
+///
+/// // Mean 5, squared deviations 9 + 1 + 1 + 9 = 20.
+/// let moments = Moments::of(&[2.0, 4.0, 6.0, 8.0]).unwrap();
+/// assert_eq!(moments.mean, 5.0);
+/// assert_eq!(moments.sample_std(), Some((20.0f64 / 3.0).sqrt()));
+/// assert_eq!(moments.population_std(), 5.0f64.sqrt());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    count: usize,
+    /// The arithmetic mean.
+    pub mean: f64,
+    squared_deviations: f64,
+}
+
+impl Moments {
+    /// The moments of a sample; `None` for an empty one, or one with a value that is not finite.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mean = mean(values)?;
+        let squared_deviations = sum_of(values, |value| (value - mean) * (value - mean));
+        let moments = Self { count: values.len(), mean, squared_deviations };
+        squared_deviations.is_finite().then_some(moments)
+    }
+
+    /// The sample standard deviation, with divisor `n - 1`; `None` below two values.
+    #[must_use]
+    pub fn sample_std(&self) -> Option<f64> {
+        (self.count >= 2).then(|| (self.squared_deviations / (self.count - 1) as f64).sqrt())
+    }
+
+    /// The population standard deviation, with divisor `n`.
+    #[must_use]
+    pub fn population_std(&self) -> f64 {
+        (self.squared_deviations / self.count as f64).sqrt()
+    }
+}
 
 /// The arithmetic mean; `None` for an empty sample or one with a value that is not finite.
 #[must_use]
@@ -11,40 +68,22 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
-    let mean = accurate_sum(values.iter().copied()) / values.len() as f64;
+    let mean = sum_of(values, |value| value) / values.len() as f64;
     mean.is_finite().then_some(mean)
 }
 
 /// The sample standard deviation, with divisor `n - 1`; `None` below two values or with a value
 /// that is not finite.
-///
-/// ```
-/// use wattrace_analysis::stats::{population_std, sample_std};
-///
-/// // Mean 5, squared deviations 9 + 1 + 1 + 9 = 20.
-/// let values = [2.0, 4.0, 6.0, 8.0];
-/// assert_eq!(sample_std(&values), Some((20.0f64 / 3.0).sqrt()));
-/// assert_eq!(population_std(&values), Some(5.0f64.sqrt()));
-/// ```
 #[must_use]
 pub fn sample_std(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    Some((sum_of_squared_deviations(values)? / (values.len() - 1) as f64).sqrt())
+    Moments::of(values)?.sample_std()
 }
 
 /// The population standard deviation, with divisor `n`; `None` for an empty sample or one with a
 /// value that is not finite.
 #[must_use]
 pub fn population_std(values: &[f64]) -> Option<f64> {
-    Some((sum_of_squared_deviations(values)? / values.len() as f64).sqrt())
-}
-
-fn sum_of_squared_deviations(values: &[f64]) -> Option<f64> {
-    let mean = mean(values)?;
-    let sum = accurate_sum(values.iter().map(|value| (value - mean).powi(2)));
-    sum.is_finite().then_some(sum)
+    Moments::of(values).map(|moments| moments.population_std())
 }
 
 /// The median of a sample, which is reordered; `None` for an empty one. See [`percentiles`].

@@ -5,13 +5,15 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
+use wattrace_analysis::model::{ModelAnalysis, fit_archive};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
     Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
-    tables, write_table,
+    remove_earlier_results, tables, text, write_table,
 };
 use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
 
+use super::fit::{add_observation, excluded, fit_options};
 use crate::args::{Analyze, Limit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -25,8 +27,10 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         options,
         per_request: args.per_request,
     };
+    outside_the_archive(args, &locations)?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
+    remove_earlier_results(&args.out)?;
     let provenance = provenance(args, &options, &locations);
 
     let progress = output.progress(locations.len(), "analysing");
@@ -38,18 +42,25 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         })
         .transpose()?;
     let mut records = Vec::with_capacity(locations.len());
+    let mut observations = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
             writer.append(rows)?;
         }
         records.push(done.record);
+        add_observation(&mut observations, done.observation);
         warnings.extend(done.warnings);
         Ok(())
     })?;
     warnings.extend(repeated_ids(&records));
+    let model =
+        (!observations.is_empty()).then(|| fit_archive(&observations, &fit_options(&args.fit)));
+    if let Some(model) = &model {
+        warnings.extend(excluded(model));
+    }
 
-    let mut written = write_tables(&args.out, &records, &provenance)?;
+    let mut written = write_tables(&args.out, &records, model.as_ref(), &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
@@ -62,7 +73,10 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         output.data(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
     } else {
-        output.data(&String::new())?;
+        output.data(&text::runs_overview(&records, output.style()))?;
+        if let Some(model) = &model {
+            output.data(&format!("\n{}", text::fits_overview(&model.tables, output.style())))?;
+        }
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {
@@ -70,6 +84,21 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     }
     let failed = records.iter().any(|record| record.analysis.is_err());
     Ok(Exit::findings_if(failed || !warnings.is_empty()))
+}
+
+/// Runs are never changed, so results do not go into the archive or into a run.
+fn outside_the_archive(args: &Analyze, locations: &[RunLocation]) -> Result<(), Failure> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let out = absolute(&args.out);
+    let inside_run = locations.iter().any(|run| out.starts_with(absolute(&run.folder)));
+    if inside_run || out == absolute(&args.archive) {
+        let out = args.out.display();
+        return Err(Failure::usage(anyhow::anyhow!(
+            "\"{out}\" lies inside the archive, whose runs are never changed; \
+             give --out a folder beside it"
+        )));
+    }
+    Ok(())
 }
 
 fn options(args: &Analyze) -> Result<Options, Failure> {
@@ -110,6 +139,7 @@ fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> P
 
 fn recorded_options(args: &Analyze, options: &Options) -> Value {
     json!({
+        "fit": fit_options(&args.fit),
         "metrics": options,
         "verify": !args.no_verify,
         "per_request": args.per_request,
@@ -133,12 +163,12 @@ fn command_line() -> Vec<String> {
 fn write_tables(
     folder: &Path,
     records: &[RunRecord],
+    model: Option<&ModelAnalysis>,
     provenance: &Provenance,
 ) -> Result<Vec<WrittenTable>, Failure> {
-    [tables::runs(records), tables::metrics(records), tables::claims(records)]
-        .iter()
-        .map(|table| Ok(write_table(folder, table, provenance)?))
-        .collect()
+    let mut all = vec![tables::runs(records), tables::metrics(records), tables::claims(records)];
+    all.extend(model.map(|model| tables::model_tables(&model.tables)).into_iter().flatten());
+    all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
 }
 
 /// Run ids that more than one run has: their rows can be told apart only by folder.
@@ -151,7 +181,11 @@ fn repeated_ids(records: &[RunRecord]) -> Vec<String> {
         .into_iter()
         .filter(|(_, paths)| paths.len() > 1)
         .map(|(run_id, paths)| {
-            format!("run id \"{run_id}\" is used by {}; expected one run an id", paths.join(", "))
+            format!(
+                "run id \"{run_id}\" is used by {}; expected one run an id; \
+                 only the first takes part in fits",
+                paths.join(", ")
+            )
         })
         .collect()
 }

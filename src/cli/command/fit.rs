@@ -1,12 +1,16 @@
 //! `wattrace fit`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::{Map, Value};
 use wattrace_analysis::Options;
 use wattrace_analysis::model::{
-    FORMS, FitMethod, FitOptions, Form, ModelAnalysis, SettingFit, fit_archive, form_report,
-    setting_report,
+    FORMS, FitMethod, FitOptions, Form, ModelAnalysis, Observation, SettingFit, fit_archive,
+    form_report, setting_report,
 };
+use wattrace_report::tables::model_tables;
+use wattrace_schema::Reason;
 use wattrace_trace::ReadOptions;
 
 use crate::args::{self, Fit};
@@ -24,13 +28,13 @@ pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
             "there is no form \"{form}\"; the forms are {names}"
         )));
     }
-    let analysis = fit_of(&args.archive, &options(&args.options), output)?;
+    let analysis = fit_of(&args.archive, &fit_options(&args.options), output)?;
     let settings = match &args.setting {
         Some(name) => vec![setting_named(&analysis, name)?],
         None => analysis.settings.iter().collect(),
     };
     if output.json {
-        output.data("{}")?;
+        output.data(&as_json(&analysis, args.setting.as_deref()))?;
     } else {
         for setting in &settings {
             output.data(&match args.form.as_deref().and_then(|form| setting.form(form)) {
@@ -44,8 +48,14 @@ pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// The options of a fit as the analysis takes them.
-pub(crate) fn options(args: &args::FitOptions) -> FitOptions {
-    let method = FitMethod::Ols;
+pub(crate) fn fit_options(args: &args::FitOptions) -> FitOptions {
+    let method = if args.robust {
+        FitMethod::Huber
+    } else if args.non_negative {
+        FitMethod::NonNegative
+    } else {
+        FitMethod::Ols
+    };
     FitOptions { method, resamples: args.bootstrap as usize, seed: args.seed }
 }
 
@@ -65,7 +75,7 @@ pub(crate) fn fit_of(
             output.error(&format!("run \"{}\": {error}", done.record.run_id()));
         }
         done.warnings.iter().for_each(|warning| output.warn(warning));
-        observations.extend(done.observation);
+        add_observation(&mut observations, done.observation);
         Ok(())
     })?;
     if observations.is_empty() {
@@ -75,10 +85,50 @@ pub(crate) fn fit_of(
         )));
     }
     let analysis = fit_archive(&observations, options);
-    for excluded in &analysis.tables.excluded_runs {
-        output.warn(&format!("run \"{}\" is in no fit: {}", excluded.run_id, excluded.reason));
-    }
+    excluded(&analysis).iter().for_each(|warning| output.warn(warning));
     Ok(analysis)
+}
+
+/// Adds a run to those that are fitted, unless one of its id is among them: a copy would count twice.
+pub(crate) fn add_observation(observations: &mut Vec<Observation>, run: Option<Observation>) {
+    observations
+        .extend(run.filter(|run| observations.iter().all(|known| known.run_id != run.run_id)));
+}
+
+/// Runs that are in no fit, together where setting and reason are the same.
+pub(crate) fn excluded(analysis: &ModelAnalysis) -> Vec<String> {
+    let mut groups: BTreeMap<(&str, Reason), Vec<&str>> = BTreeMap::new();
+    for run in &analysis.tables.excluded_runs {
+        groups.entry((&run.setting, run.reason)).or_default().push(&run.run_id);
+    }
+    groups
+        .into_iter()
+        .map(|((setting, reason), runs)| {
+            let more = runs.len() - 1;
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "setting \"{setting}\": \"{}\"{more} in no fit ({reason}): {}",
+                runs[0],
+                reason.meaning()
+            )
+        })
+        .collect()
+}
+
+/// Every table of the model, by name; with `setting`, only its rows.
+fn as_json(analysis: &ModelAnalysis, setting: Option<&str>) -> String {
+    let of_setting = |row: &Value| match (setting, row.get("setting")) {
+        (Some(wanted), Some(found)) => found == wanted,
+        _ => true,
+    };
+    let tables: Map<String, Value> = model_tables(&analysis.tables)
+        .iter()
+        .map(|table| {
+            let rows = table.to_json().into_iter().filter(of_setting).collect();
+            (table.name().to_owned(), Value::Array(rows))
+        })
+        .collect();
+    format!("{:#}\n", Value::Object(tables))
 }
 
 /// The setting of that name.

@@ -9,3 +9,4 @@ pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod predict;
 pub(crate) mod simulate;
+pub(crate) mod spec;

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::json;
 use wattrace_analysis::model::{EnergyPrediction, FULL, TauSource, WhatIf, predict};
 
-use super::fit::{fit_of, options, setting_named};
+use super::fit::{fit_of, fit_options, setting_named};
 use crate::args::Predict;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 pub(crate) fn run(args: &Predict, output: &Output) -> Result<Exit, Failure> {
-    let analysis = fit_of(&args.archive, &options(&args.options), output)?;
+    let analysis = fit_of(&args.archive, &fit_options(&args.options), output)?;
     let setting = setting_named(&analysis, &args.setting)?;
     let at = WhatIf {
         b_eff: args.batch,

@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_met_within_half_a_unit_of_its_last_digit() {
-        assert!(agrees_as_printed(6280.214, 6280.214_4));
-        assert!(!agrees_as_printed(6280.214, 6280.214_6));
+        assert!(agrees_as_printed(6280.214, 6280.2144));
+        assert!(!agrees_as_printed(6280.214, 6280.2146));
         assert!(agrees_as_printed(0.272, 0.272_5));
         assert!(!agrees_as_printed(0.272, 0.273));
         assert!(agrees_as_printed(1200.0, 1200.5));

@@ -4,23 +4,28 @@
 
 mod claims;
 mod metrics;
+mod model;
 mod requests;
 mod runs;
+#[cfg(test)]
+mod tests;
+
+use wattrace_analysis::model::ModelTables;
 
 use crate::table::ResultTable;
 
+pub(crate) use claims::comparisons;
 pub use claims::{agrees_as_printed, claims};
 pub use metrics::metrics;
+pub use model::model_tables;
 pub use requests::requests;
 pub use runs::runs;
 
 /// Every result table without rows, for data dictionaries.
 #[must_use]
 pub fn declarations() -> Vec<ResultTable> {
-    vec![
-        runs(&[]),
-        metrics(&[]),
-        claims(&[]),
-        requests("", &wattrace_schema::Requests::default(), &[]),
-    ]
+    let no_requests = wattrace_schema::Requests::default();
+    let mut tables = vec![runs(&[]), metrics(&[]), claims(&[]), requests("", &no_requests, &[])];
+    tables.extend(model_tables(&ModelTables::default()));
+    tables
 }

@@ -49,7 +49,11 @@ fn identity<'rows, 'record>(table: Rows<'rows, 'record>) -> Rows<'rows, 'record>
         .text("kind", "serving, decode or summary.", of(|run| Some(run.kind.name())))
         .text("model", "Name of the model.", of(|run| Some(run.model.name.as_str())))
         .text("configuration", "What is compared.", of(|run| run.configuration.as_deref()))
-        .text("hardware", "Accelerators and how many of them.", |record| record.hardware())
+        .text(
+            "hardware",
+            "Accelerators and how many of them.",
+            of(|run| Some(run.hardware.label())),
+        )
         .text("task", "Task of the workload.", of(|run| run.workload.task.as_deref()))
         .text(
             "size_group",

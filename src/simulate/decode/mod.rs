@@ -17,7 +17,7 @@ use crate::random::{Part, Streams};
 use crate::sensor::{self, Device, Schedule};
 use crate::serving::{engine_manifest, hardware_manifest};
 use crate::step_law::{StepLaw, Work};
-use crate::{Context, RunError, nanoseconds_to_seconds, seconds_to_ns};
+use crate::{Context, MAX_RUN_SECONDS, RunError, nanoseconds_to_seconds, seconds_to_ns};
 
 /// Decoding goes on for so long before and after the measured window.
 const MARGIN_S: f64 = 2.0;
@@ -92,7 +92,7 @@ pub(crate) fn simulate(
     let streams = Streams::of_run(context.seed, context.run_index);
     let law = StepLaw::new(&run.engine, &run.hardware, &run.model);
     let start_ns = context.start_ns + seconds_to_ns(MARGIN_S) + margin_ns(run);
-    let steps = decode(run, &law, start_ns, streams);
+    let steps = decode(run, &law, start_ns, streams)?;
     let coordinates = coordinates(&steps, &law);
     let law_j_per_token = law_j_per_token(&run.entry.energy, &coordinates);
     let j_per_token = draw_j_per_token(run, law_j_per_token, streams);
@@ -144,10 +144,15 @@ fn margin_ns(run: &DecodeRun) -> i64 {
 }
 
 /// Lives through the iterations: each request gets one token an iteration until it has its own.
-fn decode(run: &DecodeRun, law: &StepLaw, start_ns: i64, streams: Streams) -> Vec<Step> {
+fn decode(
+    run: &DecodeRun,
+    law: &StepLaw,
+    start_ns: i64,
+    streams: Streams,
+) -> Result<Vec<Step>, RunError> {
     let mut stream = streams.of(Part::Steps);
     let iterations = run.groups.iter().map(|group| group.decode_tokens).max().unwrap_or(0);
-    let mut steps = Vec::with_capacity(iterations as usize);
+    let mut steps = Vec::new();
     let mut now_ns = start_ns;
     for iteration in 0..iterations {
         let mut work = Work::default();
@@ -160,8 +165,11 @@ fn decode(run: &DecodeRun, law: &StepLaw, start_ns: i64, streams: Streams) -> Ve
         let end_ns = now_ns + law.duration_ns(&work, 1.0 + run.delay, &mut stream);
         steps.push(Step { start_ns: now_ns, end_ns, work });
         now_ns = end_ns;
+        if nanoseconds_to_seconds(now_ns - start_ns) > MAX_RUN_SECONDS {
+            return Err(RunError::too_long());
+        }
     }
-    steps
+    Ok(steps)
 }
 
 /// The coordinates of the steps as they are stored, in whole nanoseconds.
@@ -297,7 +305,7 @@ fn write_power(
         let schedule = Schedule {
             start_ns: start_ns - lead_ns,
             end_ns: end_ns + lead_ns,
-            formal_ns: (start_ns, end_ns),
+            fine_ns: (start_ns, end_ns),
             // The recorder reads the counters when the window begins and when it ends.
             extra_ns: vec![start_ns, end_ns],
             ..Schedule::default()

@@ -1,23 +1,7 @@
 //! Plans: which runs to simulate, in TOML.
 //!
-//! A plan names its parts once and combines them in entries:
-//!
-//! ```toml
-//! seed = 7                            # same seed, same bytes
-//! start = "2026-01-31T12:00:00Z"      # of the first run; the next ones follow an hour apart
-//!
-//! [models."Qwen/Qwen2.5-7B"]          # public geometry
-//! [hardware.simulated-h200]           # accelerator, count, power by activity, node power
-//! [engines.simulated-a]               # step times, batch limit, start-up
-//! [workloads.chat]                    # lengths, and concurrency or request rate
-//! [sensors.board]                     # interval, noise, counter, clock
-//!
-//! [[serving]]                         # a run for every combination of its lists, times `repeat`
-//! [[decode]]                          # one setting of the energy model …
-//! [[decode.cells]]                    # … and its cells: batch × history, or a draining cohort
-//! ```
-//!
-//! Unknown keys and values out of range are errors that name file, line and key.
+//! The text is read into tables whose values check themselves, names are looked up, and every entry is
+//! spread out into its runs. The syntax is described at [`Plan`].
 
 mod decode;
 mod parts;
@@ -45,6 +29,64 @@ use value::{OneOrMany, Start};
 const MAX_RUNS: usize = 100_000;
 
 /// A valid plan: every run with its parts.
+///
+/// A plan is TOML. It names parts once and combines them in entries; a key takes one value unless a list
+/// is mentioned. Unknown keys and values out of range are errors that name file, line, key and what is
+/// expected.
+///
+/// ```toml
+/// seed = 7                              # same seed, same bytes
+/// start = "2026-01-31T12:00:00Z"        # of the first run; the others follow an hour apart
+/// notes = ["copied to every run"]       # optional
+///
+/// [models."Qwen/Qwen2.5-7B"]            # geometry, with the keys of run.json
+/// [hardware.NAME]                       # accelerator, count, hbm_bandwidth_gb_s, node?, driver?
+/// [hardware.NAME.power]                 # of a board: idle_w, loading_w, compiling_w, ready_w, active_w,
+///                                       #   limit_w, weight_j_per_gb, kv_j_per_gb, prefill_j_per_token,
+///                                       #   board_spread_percent
+/// [hardware.NAME.node_power]            # base_w, fans_and_losses_percent
+/// [engines.NAME]                        # name, version, max_batch, prefill_chunk_tokens,
+///                                       #   bandwidth_efficiency, step_overhead_ms, sequence_overhead_us,
+///                                       #   prefill_tokens_per_s, step_jitter_percent, graph_limit_tokens?,
+///                                       #   eager_extra_ms, load_gb_per_s, compile_s
+/// [workloads.NAME]                      # task, dataset?, input_tokens and output_tokens (a number,
+///                                       #   { min, max } or { min, max, median, sigma }), and
+///                                       #   concurrency (closed loop) or request_rate (Poisson)
+/// [sensors.NAME]                        # scope, reading, averaging_window_ms, interval_ms,
+///                                       #   interval_outside_formal_ms?, jitter_ms, lost_percent, noise_w,
+///                                       #   noise_percent, resolution_w, gain_error_percent,
+///                                       #   counter? = { refresh_ms, resolution_j, wrap_j? },
+///                                       #   clock_offset_ms (declared), clock_error_ms (not declared),
+///                                       #   accuracy_percent?
+///
+/// [[serving]]                           # a run for every combination of the lists, times repeat
+/// id = "chat"
+/// model = ["…", "…"]                    # lists: model, hardware, engine, workload, concurrency,
+/// hardware = "…"                        #   request_rate; sensors is a list too, all in each run
+/// engine = "…"
+/// workload = "…"
+/// sensors = ["…"]
+/// requests = 400                        # or seconds, or both: whichever comes first ends the sending
+/// # configuration?, repeat, concurrency?, request_rate?, ramp_s, idle_s, tokens_per_chunk, token_times,
+/// # steps, true_requests
+/// # warmup = { requests, concurrency }
+/// # transient = { power_percent, step_time_percent, time_constant_s }
+/// # failures = { error_percent, timeout_percent, timeout_s, cancelled_percent }
+/// # release = { exit_s, memory_s, decay_s, residual_w, monitor_s, bump? = { after_s, seconds, power_w } }
+/// # gaps = [{ sensor?, stage, after_s, seconds }], counter_resets = [{ stage, after_s }]
+///
+/// [[decode]]                            # one setting of the energy model
+/// id = "7b"                             # setting?, configuration?, model, hardware, engine, sensors
+/// energy = { c_j_per_token = 0.004, alpha_j_per_gb = 0.12, beta_j_per_gb = 0.24, p_tau_w = 152 }
+/// noise = { run_percent = 0.7 }         # run_j_per_token, cell_percent, block_percent
+/// [[decode.cells]]                      # a cell for every batch and history …
+/// split = "fit"                         # or "heldout"
+/// batch = [4, 16]
+/// history = [1024, 4096]
+/// steps = 256
+/// # … or name and cohort = [{ requests, tokens, history }, …], which drains
+/// # name?, repeat, blocks, cell_delay_percent (list), run_delay_percent (list)
+/// ```
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) file_name: String,

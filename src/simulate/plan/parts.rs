@@ -209,7 +209,7 @@ pub(crate) struct SensorPlan {
     #[serde(default = "one_second")]
     pub(crate) averaging_window_ms: IntervalMilliseconds,
     pub(crate) interval_ms: IntervalMilliseconds,
-    /// Outside the formal stage, where it differs.
+    /// Outside the formal stage and a second on either side of it, where it differs.
     pub(crate) interval_outside_formal_ms: Option<IntervalMilliseconds>,
     /// Standard deviation of a sample's time about its due time.
     #[serde(default)]

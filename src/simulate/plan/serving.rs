@@ -117,6 +117,15 @@ impl Default for TransientPlan {
     }
 }
 
+impl TransientPlan {
+    /// Time until a hundredth of the transient is left: ln(100) time constants, if there is any.
+    pub(crate) fn settling_s(&self) -> f64 {
+        let nothing_settles =
+            self.power_percent.get() == 0.0 && self.step_time_percent.get() == 0.0;
+        if nothing_settles { 0.0 } else { self.time_constant_s.get() * 100_f64.ln() }
+    }
+}
+
 /// Shares of the requests that fail.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -253,15 +262,19 @@ impl ServingPlan {
             + plan.failures.timeout_percent.get()
             + plan.failures.cancelled_percent.get();
         if failing > 100.0 {
-            return Err(fault("the shares of failures exceed 100 percent together"));
+            let message = format!(
+                "the shares of failures are {failing} percent together; expected at most 100"
+            );
+            return Err(fault(&message));
         }
         let sensors = parts.sensors("serving.sensors", &plan.sensors)?;
         if let Some(unknown) = plan.unknown_gap_sensor() {
-            return Err(Fault::new(
-                entry.span(),
-                "serving.gaps.sensor",
-                &format!("\"{unknown}\" is not one of the run's sensors"),
-            ));
+            let known: Vec<String> = sensors.iter().map(|(id, _)| format!("\"{id}\"")).collect();
+            let message = format!(
+                "\"{unknown}\" is not one of the run's sensors; expected {}",
+                known.join(" or ")
+            );
+            return Err(Fault::new(entry.span(), "serving.gaps.sensor", &message));
         }
         let mut runs = Vec::new();
         for (model_name, model) in parts.models("serving.model", &plan.model)? {

@@ -18,7 +18,7 @@ use crate::profile::PowerProfile;
 use crate::random::{Part, Streams};
 use crate::sensor::{self, Device, Schedule};
 use crate::step_law::StepLaw;
-use crate::{Context, RunError, nanoseconds_to_seconds, seconds_to_ns};
+use crate::{Context, MAX_RUN_SECONDS, RunError, nanoseconds_to_seconds, seconds_to_ns};
 use attribution::{Attribution, attribute, steady_window, tokens_after};
 use release::{ReleaseTimes, append_release, release_end_ns};
 use server::{BoardPower, Load, Request, Server};
@@ -28,6 +28,8 @@ use truth::{DeviceTruth, ServingTruth, SettledTruth, ratio};
 const IDLE_TO_LAUNCH_S: f64 = 1.0;
 const READY_TO_WARMUP_S: f64 = 0.5;
 const WARMUP_TO_FORMAL_S: f64 = 1.0;
+/// A recorder that samples the formal stage more often does so from a little before it to a little after.
+const FINE_SAMPLING_MARGIN_S: f64 = 1.0;
 /// Power is known for so long before recording begins, for trailing averages.
 const LEAD_S: f64 = 5.0;
 
@@ -91,7 +93,7 @@ fn live(context: &Context, run: &ServingRun, streams: Streams) -> Result<Lifecyc
     let launch_ns = idle_end_ns + seconds_to_ns(IDLE_TO_LAUNCH_S);
     profile.hold(launch_ns, idle_w);
     let load_s = law.weight_gb() / run.engine.load_gb_per_s.get();
-    let loaded_ns = launch_ns + seconds_to_ns(load_s.min(server::MAX_RUN_SECONDS));
+    let loaded_ns = launch_ns + seconds_to_ns(load_s.min(MAX_RUN_SECONDS));
     profile.hold(loaded_ns, power.loading_w.get());
     let ready_ns = loaded_ns + seconds_to_ns(run.engine.compile_s.get());
     profile.hold(ready_ns, power.compiling_w.get());
@@ -118,10 +120,7 @@ fn live(context: &Context, run: &ServingRun, streams: Streams) -> Result<Lifecyc
     };
     let mut request_stream = streams.of(Part::Requests);
     let mut step_stream = streams.of(Part::Steps);
-    let too_long = |_| {
-        let days = server::MAX_RUN_SECONDS / 86_400.0;
-        RunError::Message(format!("the run lasts longer than {days} days; expected less"))
-    };
+    let too_long = |server::TooLong| RunError::too_long();
     let warmup_start_ns = server.profile.end_ns();
     let warmup = match entry.warmup.requests.get() {
         0 => Vec::new(),
@@ -258,6 +257,7 @@ fn write_power(
 ) -> Result<(), RunError> {
     let mut stream = streams.of(Part::Sensors);
     let timeline = &life.timeline;
+    let margin_ns = seconds_to_ns(FINE_SAMPLING_MARGIN_S);
     for (id, sensor) in &run.sensors {
         let applies = |of: &Option<String>| of.as_ref().is_none_or(|of| of == id);
         let gaps_ns = run.entry.gaps.iter().filter(|gap| applies(&gap.sensor)).map(|gap| {
@@ -268,7 +268,7 @@ fn write_power(
         let schedule = Schedule {
             start_ns: timeline.idle_start_ns - sensor::longest_interval_ns(sensor),
             end_ns: timeline.release.monitor_end_ns,
-            formal_ns: (timeline.formal_start_ns, timeline.formal_end_ns),
+            fine_ns: (timeline.formal_start_ns - margin_ns, timeline.formal_end_ns + margin_ns),
             extra_ns: Vec::new(),
             gaps_ns: gaps_ns.collect(),
             counter_resets_ns: resets
@@ -411,8 +411,7 @@ fn find_truth(context: &Context, run: &ServingRun, life: &Lifecycle) -> ServingT
     let steady_energy_j = steady.map(|steady| boards_j(steady.start_ns, formal_end_ns));
     let node_energy_j = life.node.energy_j(&life.profile, formal_start_ns, formal_end_ns);
 
-    // A hundredth of the transient is left after ln(100) time constants.
-    let settling_s = run.entry.transient.time_constant_s.get() * 100_f64.ln();
+    let settling_s = run.entry.transient.settling_s();
     let settled_ns = (formal_start_ns + seconds_to_ns(settling_s)).min(formal_end_ns);
     let settled_tokens =
         successful().map(|request| tokens_after(request, &life.steps, settled_ns)).sum();

@@ -16,10 +16,7 @@ use crate::plan::{Arrival, FailurePlan, Lengths, TransientPlan};
 use crate::profile::PowerProfile;
 use crate::random::Stream;
 use crate::step_law::{StepLaw, Work};
-use crate::{nanoseconds_to_seconds, seconds_to_ns};
-
-/// Longest that a run may last; simulated time, not the computer's.
-pub(super) const MAX_RUN_SECONDS: f64 = 30.0 * 86_400.0;
+use crate::{MAX_RUN_SECONDS, nanoseconds_to_seconds, seconds_to_ns};
 
 /// A simulated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub(super) fn run_id_unique(_: &ArchiveListing, runs: &[RunCheck], report: &mut 
         let earlier = *first.entry(id).or_insert(&run.run);
         if earlier != run.run {
             let message = format!(
-                "run_id \"{}\" is also that of \"{earlier}\"; expected ids that differ",
+                "run_id \"{}\" is also that of the run in \"{earlier}\"; expected ids that differ",
                 id.escape_debug()
             );
             report.add(Place::file(format!("{}/{RUN_JSON}", run.run)), message);

@@ -3,7 +3,7 @@
 use wattrace_schema::tables::{POWER, power_column};
 use wattrace_schema::{EnergyMethod, RunManifest, Scope};
 
-use super::device::{Device, Sample, devices, seconds};
+use super::device::{Device, Sample, counted, devices, seconds};
 use super::{Place, Report};
 use crate::reader::power::PowerRows;
 
@@ -43,10 +43,10 @@ pub(super) fn stalls(manifest: &RunManifest, power: &PowerRows, report: &mut Rep
                 continue;
             };
             let message = format!(
-                "the counter of {} stands still {} times in the {} window, longest for {}, while power \
-                 is above zero; expected it to rise within {}",
+                "the counter of {} has {} in the {} window, the longest {}, while power is \
+                 above zero; expected it to rise within {}",
                 device.name(),
-                stalls.len(),
+                counted(stalls.len(), "standstill"),
                 window.name,
                 seconds(longest),
                 seconds(limit)
@@ -99,10 +99,13 @@ pub(super) fn asked(manifest: &RunManifest, power: &PowerRows, report: &mut Repo
         .collect();
     if let Some(first) = without.first() {
         let message = format!(
-            "key \"energy_method\" asks for the counter in {}, but {} accelerators have none, \
+            "key \"energy_method\" asks for the counter in {}, but {} without it, \
              the first {first}; expected energy_j, or \"trapezoid\"",
             stages.join(", "),
-            without.len()
+            match without.len() {
+                1 => "one accelerator is".to_owned(),
+                count => format!("{count} accelerators are"),
+            }
         );
         report.add(Place::file(POWER.file).column(power_column::energy_j), message);
     }

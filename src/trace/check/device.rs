@@ -101,9 +101,17 @@ fn sorted(rows: &DeviceRows, values: &[f64]) -> Vec<Sample> {
     samples
 }
 
-/// Nanoseconds as seconds, for messages.
+/// A length of time for messages: seconds to the millisecond, or nanoseconds below one.
 pub(super) fn seconds(nanos: i64) -> String {
+    if nanos.unsigned_abs() < 1_000_000 {
+        return format!("{nanos} ns");
+    }
     format!("{} s", (nanos as f64 / 1e6).round() / 1e3)
+}
+
+/// A number of things, for messages.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Adds the findings that reading power rows gave for this rule.

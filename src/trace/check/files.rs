@@ -62,11 +62,16 @@ fn describe(subject: &Subject<'_>, error: &TraceError) -> (Place, String) {
         TraceError::Value { column, row, found, expected, .. } => {
             (place.column(column).row(*row), format!("{found}; expected {expected}"))
         }
-        other => {
-            let message = other.to_string();
-            let quoted = format!("\"{}\" ", path.display());
-            (place, message.strip_prefix(&quoted).unwrap_or(&message).to_owned())
+        TraceError::Outside { target, .. } => {
+            (place, format!("it leads out of the archive to \"{}\"", target.display()))
         }
+        TraceError::MissingFile { rows, .. } => {
+            (place, format!("it is missing, but run.json lists it with {rows} rows"))
+        }
+        TraceError::Mismatch { what, found, expected, .. } => {
+            (place, format!("its {what} is {found}, but run.json says {expected}"))
+        }
+        other => (place, other.to_string()),
     }
 }
 
@@ -109,7 +114,7 @@ pub(super) fn readable(subject: &Subject<'_>, report: &mut Report) {
 pub(super) fn empty(subject: &Subject<'_>, report: &mut Report) {
     for (table, rows) in &subject.rows {
         if *rows == 0 {
-            let message = format!("it has no rows; expected {}s, or no file", table.row);
+            let message = format!("it has no rows; expected a row for {}, or no file", table.row);
             report.add(Place::file(table.file), message);
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn geometry(manifest: &RunManifest, report: &mut Report) {
         kv.iter().chain(weights).filter(|(_, given)| !given).map(|(key, _)| *key).collect();
     if !missing.is_empty() {
         let message = format!(
-            "key \"model\" lacks {}; without them the bytes that a decode iteration reads are unknown",
+            "key \"model\" lacks {}, of what decides how many bytes a decode iteration reads",
             missing.join(", ")
         );
         report.add(Place::file(RUN_JSON), message);
@@ -52,7 +52,8 @@ pub(super) fn claims_present(manifest: &RunManifest, report: &mut Report) {
 }
 
 /// The unit that the end of a metric's name stands for; longer endings first.
-const UNIT_SUFFIXES: [(&str, Unit); 9] = [
+const UNIT_SUFFIXES: [(&str, Unit); 10] = [
+    ("tau_s", Unit::SecondPerToken),
     ("_j_per_token", Unit::JoulePerToken),
     ("_tok_s", Unit::TokenPerSecond),
     ("_req_s", Unit::RequestPerSecond),

@@ -50,374 +50,144 @@ enum Test {
     Archive(fn(&ArchiveListing, &[RunCheck], &mut Report)),
 }
 
-/// Every rule, in the order of the checklist.
-pub const CHECKS: &[Check] = &[
-    check(
-        "archive-links",
-        Severity::Error,
-        "no symbolic link leads to a folder outside the archive",
-        Test::Archive(archive::links),
-    ),
-    check(
-        "archive-folders",
-        Severity::Error,
-        "every folder can be listed",
-        Test::Archive(archive::folders),
-    ),
-    check(
-        "run-finished",
-        Severity::Warning,
-        "no run was left unfinished",
-        Test::Archive(archive::finished),
-    ),
-    check(
-        "run-id-unique",
-        Severity::Error,
-        "every run_id is unique in the archive",
-        Test::Archive(archive::run_id_unique),
-    ),
-    check(
-        "cell-one-side",
-        Severity::Error,
-        "no cell of a setting is both in the fit and held out",
-        Test::Archive(archive::cell_one_side),
-    ),
-    check(
-        "manifest-valid",
-        Severity::Error,
-        "run.json can be read and makes sense",
-        Test::Files(files::manifest_valid),
-    ),
-    check(
-        "file-inside",
-        Severity::Error,
-        "no file of a run lies outside the archive",
-        Test::Files(files::inside),
-    ),
-    check(
-        "file-missing",
-        Severity::Error,
-        "every file that run.json names is there",
-        Test::Files(files::missing),
-    ),
-    check(
-        "file-hash",
-        Severity::Error,
-        "every file has the SHA-256 that run.json gives",
-        Test::Files(files::hash),
-    ),
-    check(
-        "file-rows",
-        Severity::Error,
-        "every file has as many rows as run.json says",
-        Test::Files(files::rows),
-    ),
-    check(
-        FILE_NOT_HASHED,
-        Severity::Warning,
-        "every Parquet file is listed in run.json",
-        Test::Files(files::not_hashed),
-    ),
-    check(
-        "file-readable",
-        Severity::Error,
-        "every Parquet file can be decoded",
-        Test::Files(files::readable),
-    ),
-    check("file-empty", Severity::Warning, "no Parquet file is empty", Test::Files(files::empty)),
-    check(
-        "column-missing",
-        Severity::Error,
-        "every required column is there",
-        Test::Files(files::column_missing),
-    ),
-    check(
-        "column-type",
-        Severity::Error,
-        "every column has its declared type, or one that converts without loss",
-        Test::Files(files::column_type),
-    ),
-    check(
-        "value-valid",
-        Severity::Error,
-        "every value can be read: no null where a value is required, no unknown name, no number out of range",
-        Test::Files(files::value_valid),
-    ),
-    check(
-        "tables-of-kind",
-        Severity::Note,
-        "the run has the tables that its kind calls for",
-        Test::Files(files::tables_of_kind),
-    ),
-    check(
-        "stamps-present",
-        Severity::Warning,
-        "the stamps that bound the measurement are there",
-        Test::Manifest(stamps::present),
-    ),
-    check(
-        "stamps-lifecycle",
-        Severity::Note,
-        "a serving run has the stamps of its whole lifecycle",
-        Test::Manifest(stamps::lifecycle),
-    ),
-    check(
-        "stamps-order",
-        Severity::Error,
-        "stamps do not run backwards",
-        Test::Manifest(stamps::order),
-    ),
-    check(
-        "stamps-window",
-        Severity::Warning,
-        "every measured window has a length",
-        Test::Manifest(stamps::window_length),
-    ),
-    check(
-        "model-geometry",
-        Severity::Warning,
-        "a decode run has the model geometry that the energy model needs",
-        Test::Manifest(manifest::geometry),
-    ),
-    check(
-        "model-dense",
-        Severity::Note,
-        "the model of a decode run is dense",
-        Test::Manifest(manifest::dense),
-    ),
-    check(
-        "claims-present",
-        Severity::Warning,
-        "a summary run has claims",
-        Test::Manifest(manifest::claims_present),
-    ),
-    check(
-        "claims-unit",
-        Severity::Warning,
-        "every claim has the unit that its metric is named for",
-        Test::Manifest(manifest::claims_unit),
-    ),
-    check(
-        "average-window",
-        Severity::Warning,
-        "a source that reads averages says over how long",
-        Test::Manifest(manifest::average_window),
-    ),
-    check(
-        NEGATIVE_POWER,
-        Severity::Error,
-        "no power or counter value is negative",
-        Test::Power(power::negative),
-    ),
-    check(
-        NOT_FINITE_POWER,
-        Severity::Error,
-        "no power or counter value is NaN or infinite",
-        Test::Power(power::not_finite),
-    ),
-    check(
-        "power-absent",
-        Severity::Note,
-        "every row has a power or a counter value",
-        Test::Power(power::absent),
-    ),
-    check(
-        "power-ceiling",
-        Severity::Warning,
-        "no power, and no step of a counter, is above what its scope can draw",
-        Test::Power(power::ceiling),
-    ),
-    check(
-        "power-order",
-        Severity::Note,
-        "power rows are sorted by source, device and time",
-        Test::Power(power::order),
-    ),
-    check(
-        "power-duplicate-time",
-        Severity::Warning,
-        "no two rows of a device share a time",
-        Test::Power(power::duplicate_time),
-    ),
-    check(
-        "power-coverage",
-        Severity::Warning,
-        "samples of every device cover every window",
-        Test::Power(power::coverage),
-    ),
-    check(
-        "power-gap",
-        Severity::Warning,
-        "no two neighbouring samples in a window are further apart than three sample intervals",
-        Test::Power(power::gap),
-    ),
-    check(
-        "counter-falls",
-        Severity::Warning,
-        "no energy counter falls, unless it wraps as its source declares",
-        Test::Power(counters::falls),
-    ),
-    check(
-        "counter-stalls",
-        Severity::Warning,
-        "no energy counter stands still for more than three sample intervals while power is above zero",
-        Test::Power(counters::stalls),
-    ),
-    check(
-        "counter-asked",
-        Severity::Warning,
-        "a stage that asks for the counter has one on every accelerator",
-        Test::Power(counters::asked),
-    ),
-    check(
-        "source-used",
-        Severity::Warning,
-        "every power source has rows",
-        Test::Power(scopes::source_used),
-    ),
-    check(
-        "scope-overlap",
-        Severity::Warning,
-        "no device is measured by two sources of one scope",
-        Test::Power(scopes::overlap),
-    ),
-    check(
-        "scope-board-and-module",
-        Severity::Note,
-        "accelerators are measured either as boards or as modules",
-        Test::Power(scopes::board_and_module),
-    ),
-    check(
-        "device-count",
-        Severity::Warning,
-        "as many accelerators are measured as hardware.count says",
-        Test::Power(scopes::device_count),
-    ),
-    check(
-        "request-order",
-        Severity::Note,
-        "requests are sorted by sending time and id",
-        Test::Requests(requests::order),
-    ),
-    check(
-        "request-id-unique",
-        Severity::Error,
-        "every request_id is unique in its run",
-        Test::Requests(requests::id_unique),
-    ),
-    check(
-        "request-times",
-        Severity::Error,
-        "no request ends before it starts or has its first token outside that time",
-        Test::Requests(requests::times),
-    ),
-    check(
-        "request-durations",
-        Severity::Error,
-        "no request has a time to first token longer than its whole time",
-        Test::Requests(requests::durations),
-    ),
-    check(
-        "request-outside-formal",
-        Severity::Warning,
-        "formal requests lie inside the formal window",
-        Test::Requests(requests::outside_formal),
-    ),
-    check(
-        "request-tokens-timed",
-        Severity::Warning,
-        "every successful request with output tokens has its times",
-        Test::Requests(requests::tokens_timed),
-    ),
-    check(
-        "request-tokens-counted",
-        Severity::Warning,
-        "every successful request has a count of output tokens",
-        Test::Requests(requests::tokens_counted),
-    ),
-    check(
-        "request-zero-tokens",
-        Severity::Warning,
-        "no successful request has zero output tokens",
-        Test::Requests(requests::zero_tokens),
-    ),
-    check(
-        "request-reasoning",
-        Severity::Error,
-        "no request has more reasoning tokens than output tokens",
-        Test::Requests(requests::reasoning),
-    ),
-    check(
-        "request-chunks",
-        Severity::Warning,
-        "the chunks of every successful request add up to its output tokens less the first",
-        Test::Requests(requests::chunks),
-    ),
-    check(
-        "request-gap-sum",
-        Severity::Warning,
-        "the gaps of a request fit between its first token and its end",
-        Test::Requests(requests::gap_sum),
-    ),
-    check(
-        "step-order",
-        Severity::Note,
-        "steps are sorted by replica, end and number",
-        Test::Steps(steps::order),
-    ),
-    check(
-        "step-unique",
-        Severity::Warning,
-        "no step of a replica is logged twice",
-        Test::Steps(steps::unique),
-    ),
-    check(
-        "step-times",
-        Severity::Error,
-        "no step ends before it starts",
-        Test::Steps(steps::times),
-    ),
-    check(
-        "step-overlap",
-        Severity::Warning,
-        "no two steps of a replica overlap in time",
-        Test::Steps(steps::overlap),
-    ),
-    check(
-        "step-outside-decode",
-        Severity::Warning,
-        "every step lies inside the decode window",
-        Test::Steps(steps::outside_decode),
-    ),
-    check(
-        "step-iterations",
-        Severity::Error,
-        "every row covers at least one iteration",
-        Test::Steps(steps::iterations),
-    ),
-    check("step-tokens", Severity::Note, "every step yields tokens", Test::Steps(steps::tokens)),
-    check(
-        "step-prefill",
-        Severity::Warning,
-        "no step of the decode window prefills",
-        Test::Steps(steps::prefill),
-    ),
-    check(
-        "step-history",
-        Severity::Note,
-        "every step says how much history it read",
-        Test::Steps(steps::history),
-    ),
-    check(
-        "step-replicas",
-        Severity::Warning,
-        "no step names a replica beyond engine.replicas",
-        Test::Steps(steps::replicas),
-    ),
-];
+/// Declares the rules: id, severity, what each looks at and by which function, and its sentence.
+macro_rules! checks {
+    ($($id:tt $severity:ident $test:ident($function:path) $rule:literal;)+) => {
+        /// Every rule, in the order of the checklist.
+        pub const CHECKS: &[Check] = &[$(Check {
+            id: $id,
+            severity: Severity::$severity,
+            rule: $rule,
+            test: Test::$test($function),
+        },)+];
+    };
+}
 
-const fn check(id: &'static str, severity: Severity, rule: &'static str, test: Test) -> Check {
-    Check { id, severity, rule, test }
+checks! {
+    "archive-links" Error Archive(archive::links)
+        "no symbolic link leads to a folder outside the archive";
+    "archive-folders" Error Archive(archive::folders)
+        "every folder can be listed";
+    "run-finished" Warning Archive(archive::finished)
+        "no run was left unfinished";
+    "run-id-unique" Error Archive(archive::run_id_unique)
+        "every run_id is unique in the archive";
+    "cell-one-side" Error Archive(archive::cell_one_side)
+        "no cell of a setting is both in the fit and held out";
+    "manifest-valid" Error Files(files::manifest_valid)
+        "run.json can be read and makes sense";
+    "file-inside" Error Files(files::inside)
+        "no file of a run lies outside the archive";
+    "file-missing" Error Files(files::missing)
+        "every file that run.json names is there";
+    "file-hash" Error Files(files::hash)
+        "every file has the SHA-256 that run.json gives";
+    "file-rows" Error Files(files::rows)
+        "every file has as many rows as run.json says";
+    FILE_NOT_HASHED Warning Files(files::not_hashed)
+        "every Parquet file is listed in run.json";
+    "file-readable" Error Files(files::readable)
+        "every Parquet file can be decoded";
+    "file-empty" Warning Files(files::empty)
+        "no Parquet file is empty";
+    "column-missing" Error Files(files::column_missing)
+        "every required column is there";
+    "column-type" Error Files(files::column_type)
+        "every column has its declared type, or one that converts without loss";
+    "value-valid" Error Files(files::value_valid)
+        "every value can be read: no null where a value is required, no unknown name, no number out of range";
+    "tables-of-kind" Note Files(files::tables_of_kind)
+        "the run has the tables that its kind calls for";
+    "stamps-present" Warning Manifest(stamps::present)
+        "the stamps that bound the measurement are there";
+    "stamps-lifecycle" Note Manifest(stamps::lifecycle)
+        "a serving run has the stamps of its whole lifecycle";
+    "stamps-order" Error Manifest(stamps::order)
+        "stamps do not run backwards";
+    "stamps-window" Warning Manifest(stamps::window_length)
+        "every measured window has a length";
+    "model-geometry" Warning Manifest(manifest::geometry)
+        "a decode run has the model geometry that the energy model needs";
+    "model-dense" Note Manifest(manifest::dense)
+        "the model of a decode run is dense";
+    "claims-present" Warning Manifest(manifest::claims_present)
+        "a summary run has claims";
+    "claims-unit" Warning Manifest(manifest::claims_unit)
+        "every claim has the unit that its metric is named for";
+    "average-window" Warning Manifest(manifest::average_window)
+        "a source that reads averages says over how long";
+    NEGATIVE_POWER Error Power(power::negative)
+        "no power or counter value is negative";
+    NOT_FINITE_POWER Error Power(power::not_finite)
+        "no power or counter value is NaN or infinite";
+    "power-absent" Note Power(power::absent)
+        "every row has a power or a counter value";
+    "power-ceiling" Warning Power(power::ceiling)
+        "no power, and no step of a counter, is above what its scope can draw";
+    "power-order" Note Power(power::order)
+        "power rows are sorted by source, device and time";
+    "power-duplicate-time" Warning Power(power::duplicate_time)
+        "no two rows of a device share a time";
+    "power-coverage" Warning Power(power::coverage)
+        "samples of every device cover every window";
+    "power-gap" Warning Power(power::gap)
+        "no two neighbouring samples in a window are further apart than three sample intervals";
+    "counter-falls" Warning Power(counters::falls)
+        "no energy counter falls, unless it wraps as its source declares";
+    "counter-stalls" Warning Power(counters::stalls)
+        "no energy counter stands still for more than three sample intervals while power is above zero";
+    "counter-asked" Warning Power(counters::asked)
+        "a stage that asks for the counter has one on every accelerator";
+    "source-used" Warning Power(scopes::source_used)
+        "every power source has rows";
+    "scope-overlap" Warning Power(scopes::overlap)
+        "no device is measured by two sources of one scope";
+    "scope-board-and-module" Note Power(scopes::board_and_module)
+        "accelerators are measured either as boards or as modules";
+    "device-count" Warning Power(scopes::device_count)
+        "as many accelerators are measured as hardware.count says";
+    "request-order" Note Requests(requests::order)
+        "requests are sorted by sending time and id";
+    "request-id-unique" Error Requests(requests::id_unique)
+        "every request_id is unique in its run";
+    "request-times" Error Requests(requests::times)
+        "no request ends before it starts or has its first token outside that time";
+    "request-durations" Error Requests(requests::durations)
+        "no request has a time to first token longer than its whole time";
+    "request-outside-formal" Warning Requests(requests::outside_formal)
+        "formal requests lie inside the formal window";
+    "request-tokens-timed" Warning Requests(requests::tokens_timed)
+        "every successful request with output tokens has its times";
+    "request-tokens-counted" Warning Requests(requests::tokens_counted)
+        "every successful request has a count of output tokens";
+    "request-zero-tokens" Warning Requests(requests::zero_tokens)
+        "no successful request has zero output tokens";
+    "request-reasoning" Error Requests(requests::reasoning)
+        "no request has more reasoning tokens than output tokens";
+    "request-chunks" Warning Requests(requests::chunks)
+        "the chunks of every successful request add up to its output tokens less the first";
+    "request-gap-sum" Warning Requests(requests::gap_sum)
+        "the gaps of a request fit between its first token and its end";
+    "step-order" Note Steps(steps::order)
+        "steps are sorted by replica, end and number";
+    "step-unique" Warning Steps(steps::unique)
+        "no step of a replica is logged twice";
+    "step-times" Error Steps(steps::times)
+        "no step ends before it starts";
+    "step-overlap" Warning Steps(steps::overlap)
+        "no two steps of a replica overlap in time";
+    "step-outside-decode" Warning Steps(steps::outside_decode)
+        "every step lies inside the decode window";
+    "step-iterations" Error Steps(steps::iterations)
+        "every row covers at least one iteration";
+    "step-tokens" Note Steps(steps::tokens)
+        "every step yields tokens";
+    "step-prefill" Warning Steps(steps::prefill)
+        "no step of the decode window prefills";
+    "step-history" Note Steps(steps::history)
+        "every step says how much history it read";
+    "step-replicas" Warning Steps(steps::replicas)
+        "no step names a replica beyond engine.replicas";
 }
 
 /// How one rule came out.

@@ -1,9 +1,9 @@
 //! Rules about power samples.
 
 use wattrace_schema::tables::{POWER, power_column};
-use wattrace_schema::{RunManifest, TimestampNs};
+use wattrace_schema::{Interpolation, RunManifest, TimestampNs};
 
-use super::device::{Device, Sample, devices, found_while_reading, inside, seconds};
+use super::device::{Device, Sample, counted, devices, found_while_reading, inside, seconds};
 use super::stamps::{Window, windows};
 use super::{Place, Report};
 use crate::reader::power::PowerRows;
@@ -144,7 +144,7 @@ pub(super) fn coverage(manifest: &RunManifest, power: &PowerRows, report: &mut R
 /// A distance, with a word of warning where a time zone explains it.
 fn distance_text(nanos: i64) -> String {
     const HOUR: i64 = 3_600_000_000_000;
-    let hours = (nanos + HOUR / 2) / HOUR;
+    let hours = nanos.saturating_add(HOUR / 2) / HOUR;
     let is_zone = (1..=14).contains(&hours) && (nanos - hours * HOUR).abs() < HOUR / 12;
     let hint = if is_zone {
         format!(" (about {hours} h: is one of both in local time?)")
@@ -155,7 +155,9 @@ fn distance_text(nanos: i64) -> String {
 }
 
 pub(super) fn gap(manifest: &RunManifest, power: &PowerRows, report: &mut Report) {
-    for device in devices(manifest, power) {
+    // A source that drops repeats is silent while nothing changes: its gaps are no loss.
+    let linear = |device: &Device<'_>| device.source.interpolation == Interpolation::Linear;
+    for device in devices(manifest, power).filter(linear) {
         let samples = device.samples();
         for window in device.windows(manifest, &samples) {
             let max_gap = device.max_gap_ns(&samples, window);
@@ -186,10 +188,10 @@ fn add_gaps(
     let in_gaps: f64 = gaps.iter().map(|(_, _, inside)| *inside as f64).sum();
     let length = window.end_ns.saturating_sub(window.start_ns) as f64;
     let message = format!(
-        "{} has {} gaps among {} samples of the {} window, the longest {}, {:.1}% of the window \
+        "{} has {} among {} samples of the {} window, the longest {}, {:.1}% of the window \
          together; expected samples at most {} apart",
         device.name(),
-        gaps.len(),
+        counted(gaps.len(), "gap"),
         inside(samples, window).len(),
         window.name,
         seconds(longest),

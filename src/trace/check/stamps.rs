@@ -52,7 +52,7 @@ pub(super) fn present(manifest: &RunManifest, report: &mut Report) {
     let absent = absent(manifest, keys);
     if !absent.is_empty() {
         let message = format!(
-            "key \"stages\" lacks {}; without them a {} run has no window to measure",
+            "key \"stages\" lacks {}, which would bound the measured window of a {} run",
             absent.join(" and "),
             manifest.kind.name()
         );
@@ -71,7 +71,7 @@ pub(super) fn lifecycle(manifest: &RunManifest, report: &mut Report) {
     );
     if !absent.is_empty() {
         let message = format!(
-            "key \"stages\" lacks {}; idle, startup, release or lifecycle values are null without them",
+            "key \"stages\" lacks {}, of what bounds the idle, startup, release and lifecycle values",
             absent.join(", ")
         );
         report.add(Place::file(RUN_JSON), message);

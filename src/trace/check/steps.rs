@@ -75,7 +75,7 @@ pub(super) fn overlap(_: &RunManifest, steps: &Steps, report: &mut Report) {
     let expected = "steps of one replica to follow each other";
     each(steps, report, step_column::t_start, what, expected, |index| {
         let overlap = overlap_ns[index];
-        (overlap > 0).then(|| format!("overlaps by {overlap} ns"))
+        (overlap > 0).then(|| format!("overlaps by {}", seconds(overlap)))
     });
 }
 

@@ -263,7 +263,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
     case!(
         "column-missing",
         folder_with(|folder| {
-            replace_requests(folder, &request_columns(&[("t_end", None)]));
+            replace_requests(folder, &request_columns(&[("status", None)]));
         })
     );
     case!(
@@ -533,13 +533,11 @@ fn every_rule_has_an_archive_that_breaks_it() {
         broken.insert(id);
         for line in found {
             let marker = if line.starts_with(&format!("{id} ")) { "" } else { "    also " };
-            let digest = crate::digest::sha256_hex(&[]).len();
-            let line: Vec<_> = line
-                .split(' ')
-                .map(
-                    |word| if word.trim_end_matches(',').len() == digest { "DIGEST" } else { word },
-                )
-                .collect();
+            let word = |word: &str| match word.trim_end_matches(',') {
+                digest if digest.len() == 64 => word.replace(digest, "DIGEST"),
+                _ => word.to_owned(),
+            };
+            let line: Vec<_> = line.split(' ').map(word).collect();
             text.push_str(&format!("{marker}{}\n", line.join(" ")));
         }
     }
@@ -550,31 +548,31 @@ fn every_rule_has_an_archive_that_breaks_it() {
     assert_eq!(broken, all);
     insta::assert_snapshot!(text, @r#"
     run-finished .b.partial: the run was never finished: its writer is still at work, or was cut off; expected a run.json, written last
-    run-id-unique again/a/run.json: run_id "a" is also that of "a"; expected ids that differ
+    run-id-unique again/a/run.json: run_id "a" is also that of the run in "a"; expected ids that differ
         also tables-of-kind power.parquet: it is missing; a serving run usually has it
         also tables-of-kind requests.parquet: it is missing; a serving run usually has it
-        also stamps-present run.json: key "stages" lacks formal_start and formal_end; without them a serving run has no window to measure
-        also stamps-lifecycle run.json: key "stages" lacks idle_start, idle_end, launch, process_exit, memory_released, monitor_end; idle, startup, release or lifecycle values are null without them
+        also stamps-present run.json: key "stages" lacks formal_start and formal_end, which would bound the measured window of a serving run
+        also stamps-lifecycle run.json: key "stages" lacks idle_start, idle_end, launch, process_exit, memory_released, monitor_end, of what bounds the idle, startup, release and lifecycle values
     cell-one-side b/run.json: cell "b8" of setting "qwen-7b@H200 x 2 / tp1" is held out here and fitted in "a"; expected all of its runs on one side
-    manifest-valid run.json: key "?": EOF while parsing an object at line 1 column 20
-    file-missing requests.parquet: is missing, but run.json lists it with 10 rows
+    manifest-valid run.json: EOF while parsing an object at line 1 column 20
+    file-missing requests.parquet: it is missing, but run.json lists it with 10 rows
         also tables-of-kind requests.parquet: it is missing; a serving run usually has it
     file-missing spec.yaml: it is missing, but run.json names it as the spec
-    file-hash power.parquet: SHA-256 is DIGEST but run.json says DIGEST
-    file-rows power.parquet: row count is 602, but run.json says 3
+    file-hash power.parquet: its SHA-256 is DIGEST, but run.json says DIGEST
+    file-rows power.parquet: its row count is 602, but run.json says 3
     file-not-hashed power.parquet: run.json does not list this file, so its content could not be verified; expected its SHA-256 and row count under "files"
     file-not-hashed requests.parquet: run.json does not list this file, so its content could not be verified; expected its SHA-256 and row count under "files"
     file-readable requests.parquet: it does not end with PAR1, so it was cut off or is still being written
-    file-empty requests.parquet: it has no rows; expected one requests, or no file
-    column-missing requests.parquet t_end: the column is missing; expected timestamp[ns, UTC]
+    file-empty requests.parquet: it has no rows; expected a row for one request, or no file
+    column-missing requests.parquet status: the column is missing; expected string
     column-type requests.parquet output_tokens: string; expected uint32
     value-valid requests.parquet status 0: "done"; expected one of ok, error, timeout, cancelled
     tables-of-kind requests.parquet: it is missing; a serving run usually has it
-    stamps-present run.json: key "stages" lacks formal_start and formal_end; without them a serving run has no window to measure
-    stamps-lifecycle run.json: key "stages" lacks process_exit; idle, startup, release or lifecycle values are null without them
+    stamps-present run.json: key "stages" lacks formal_start and formal_end, which would bound the measured window of a serving run
+    stamps-lifecycle run.json: key "stages" lacks process_exit, of what bounds the idle, startup, release and lifecycle values
     stamps-order run.json: "stages.warmup_start" is 2026-01-31T12:01:35Z, before "stages.ready" at 2026-01-31T12:01:41Z; expected it to follow
     stamps-window run.json: the idle window has no length: "stages.idle_start" and "stages.idle_end" are both 2026-01-31T12:00:00Z
-    model-geometry run.json: key "model" lacks head_dim; without them the bytes that a decode iteration reads are unknown
+    model-geometry run.json: key "model" lacks head_dim, of what decides how many bytes a decode iteration reads
     model-dense run.json: key "model.moe" is given; the energy model is for dense models, and leaves this run out
     claims-present run.json: key "claims" is empty; a summary run consists of its claims
     claims-unit run.json: key "claims[0].unit" of "node_sample_mean_power_w" is "kW"; expected "W"
@@ -597,11 +595,11 @@ fn every_rule_has_an_archive_that_breaks_it() {
     power-coverage power.parquet t: device "gpu1" of source "nvml" does not cover the startup window: every sample lies before it, the last by 24960 s (about 7 h: is one of both in local time?); expected samples within 3 s of both ends
     power-coverage power.parquet t: device "gpu1" of source "nvml" does not cover the formal window: every sample lies before it, the last by 25000 s (about 7 h: is one of both in local time?); expected samples within 3 s of both ends
     power-coverage power.parquet t: device "gpu1" of source "nvml" does not cover the release window: every sample lies before it, the last by 25100 s (about 7 h: is one of both in local time?); expected samples within 3 s of both ends
-    power-gap power.parquet t 121: device "gpu0" of source "nvml" has 1 gaps among 98 samples of the formal window, the longest 4 s, 4.0% of the window together; expected samples at most 3 s apart
+    power-gap power.parquet t 121: device "gpu0" of source "nvml" has 1 gap among 98 samples of the formal window, the longest 4 s, 4.0% of the window together; expected samples at most 3 s apart
     counter-falls power.parquet energy_j 150: 1 of 301 counter readings of device "gpu0" of source "nvml" fall; the first: from 44700 J to 5000 J; expected a counter that only rises; a range after which it starts again belongs in counter_wrap_j
     counter-falls power.parquet energy_j 150: 1 of 301 counter readings of device "gpu0" of source "nvml" fall; the first: from 44700 J to 5000 J; expected a counter that stays within counter_wrap_j, 40000 J
-    counter-stalls power.parquet energy_j 110: the counter of device "gpu0" of source "nvml" stands still 1 times in the formal window, longest for 4 s, while power is above zero; expected it to rise within 3 s
-    counter-asked power.parquet energy_j: key "energy_method" asks for the counter in formal, but 1 accelerators have none, the first device "gpu0" of source "nvml"; expected energy_j, or "trapezoid"
+    counter-stalls power.parquet energy_j 110: the counter of device "gpu0" of source "nvml" has 1 standstill in the formal window, the longest 4 s, while power is above zero; expected it to rise within 3 s
+    counter-asked power.parquet energy_j: key "energy_method" asks for the counter in formal, but one accelerator is without it, the first device "gpu0" of source "nvml"; expected energy_j, or "trapezoid"
     source-used power.parquet source: no row names source "ipmi"; expected rows, or no such entry in power_sources
     scope-overlap power.parquet source: device "gpu0" is measured by "nvml" and by "zeus", both of scope gpu-board; expected one source, and "nvml", listed first, is used
     scope-board-and-module run.json: both gpu-board and gpu-module are measured; boards are used, since a module contains its board
@@ -620,7 +618,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
     step-order steps.parquet 3: rows are not sorted by replica, t_end, step; no value depends on it
     step-unique steps.parquet step 3: 1 of 100 rows repeat a step; the first: step 2 of replica 0 was there before; expected numbers that differ
     step-times steps.parquet t_end 3: 1 of 100 rows end before they start; the first: step 3 of replica 0 ends 1 s before it starts; expected t_start <= t_end
-    step-overlap steps.parquet t_start 3: 1 of 100 rows overlap an earlier step; the first: step 3 of replica 0 overlaps by 500000000 ns; expected steps of one replica to follow each other
+    step-overlap steps.parquet t_start 3: 1 of 100 rows overlap an earlier step; the first: step 3 of replica 0 overlaps by 0.5 s; expected steps of one replica to follow each other
     step-outside-decode steps.parquet t_end 100: 1 of 101 rows reach outside the decode window; the first: step 100 of replica 0 ends 1 s after the window; expected decode_start <= t_start and t_end <= decode_end; others are left out
     step-iterations steps.parquet iterations 3: 1 of 100 rows cover no iteration; the first: step 3 of replica 0 has iterations 0; expected at least 1
     step-tokens steps.parquet new_tokens 3: 1 of 100 rows yield no tokens; the first: step 3 of replica 0 has 4 active sequences; expected new_tokens above 0, unless they are dummy steps
@@ -645,8 +643,8 @@ fn links_out_of_the_archive_are_findings_and_nothing_behind_them_is_read() {
     let text = lines(&archive, &check).join("\n").replace(&outside, "ELSEWHERE");
     insta::assert_snapshot!(text, @r#"
     archive-links linked: the link leads to "ELSEWHERE/a" and is not followed
-    file-inside power.parquet: leads out of the archive to "ELSEWHERE/a/power.parquet"; expected a file inside the archive
-    file-inside run.json: leads out of the archive to "ELSEWHERE/a/run.json"; expected a file inside the archive
+    file-inside power.parquet: it leads out of the archive to "ELSEWHERE/a/power.parquet"
+    file-inside run.json: it leads out of the archive to "ELSEWHERE/a/run.json"
     "#);
     let ids: Vec<_> =
         check.runs.iter().map(|run| (run.run.as_str(), run.run_id.as_deref())).collect();
@@ -693,6 +691,41 @@ fn a_counter_that_wraps_as_declared_and_one_read_more_often_than_refreshed_break
         .collect();
     parts.write(&archive);
     assert_eq!(lines(&archive, &check_all(&archive)), Vec::<String>::new());
+}
+
+#[test]
+fn absurd_values_are_findings_and_overflow_nothing() {
+    let archive = TestArchive::new();
+    let mut parts = serving();
+    for (place, t_ns) in [(0, i64::MIN), (1, i64::MAX), (2, i64::MIN), (3, 0)] {
+        parts.power[place].t_ns = t_ns;
+        parts.power[place].power_w = Some(f64::MAX);
+        parts.power[place].energy_j = Some(f64::MAX);
+    }
+    let request = &mut parts.requests[0];
+    request.t_send_ns = Some(i64::MAX);
+    request.t_first_token_ns = Some(i64::MIN);
+    request.t_end_ns = Some(i64::MAX);
+    request.itl_ns = Some(vec![u64::MAX; 3]);
+    request.itl_tokens = Some(vec![u32::MAX; 3]);
+    (request.output_tokens, request.reasoning_tokens) = (Some(u32::MAX), Some(u32::MAX));
+    (request.ttft_ns, request.e2e_ns) = (Some(u64::MAX), Some(0));
+    parts.steps = vec![step(0), step(1)];
+    let step = &mut parts.steps[0];
+    (step.step, step.replica, step.t_start_ns) = (u64::MAX, u16::MAX, Some(i64::MAX));
+    (step.t_end_ns, step.history_tokens) = (i64::MIN, Some(u64::MAX));
+    let stages = &mut parts.manifest.stages;
+    stages.idle_start = Some(wattrace_schema::TimestampNs::from_nanos(i64::MIN));
+    stages.monitor_end = Some(wattrace_schema::TimestampNs::from_nanos(i64::MAX));
+    (stages.decode_start, stages.decode_end) = (stages.idle_start, stages.monitor_end);
+    let run = parts.write(&archive);
+    let found: BTreeSet<_> = check_run(&run).findings().map(|found| found.check).collect();
+    for id in ["power-ceiling", "power-duplicate-time", "request-times", "step-times"] {
+        assert!(found.contains(id), "{id} is not in {found:?}");
+    }
+    // Reading clean rows of the same run overflows nothing either.
+    let loaded = crate::read_run(&run, crate::ReadOptions::default()).unwrap();
+    assert_eq!(loaded.run.power[0].power_w.value[0], f64::MAX);
 }
 
 #[test]

@@ -160,8 +160,9 @@ impl TableFile {
         let expected = column.column_type.name();
         let Some((written, decoded)) = found.next() else {
             return match column.presence {
-                Presence::Optional => Ok(()),
-                _ => Err(TraceError::MissingColumn {
+                // An absent column is the same as one of nulls: the run still yields what it can.
+                Presence::Optional | Presence::Nullable => Ok(()),
+                Presence::Required => Err(TraceError::MissingColumn {
                     path: self.path.clone(),
                     column: column.name,
                     expected,

@@ -530,9 +530,9 @@ mod foreign {
     fn a_missing_or_repeated_column_is_named() {
         let archive = TestArchive::new();
         let mut columns = request_table(&[]);
-        columns.retain(|(name, _)| *name != "t_end");
+        columns.retain(|(name, _)| *name != "status");
         let run = archive.write_table(manifest("a"), &REQUESTS, &columns);
-        insta::assert_snapshot!(read_error(&archive, &run), @r#""ARCHIVE/a/requests.parquet" has no column "t_end"; expected timestamp[ns, UTC]"#);
+        insta::assert_snapshot!(read_error(&archive, &run), @r#""ARCHIVE/a/requests.parquet" has no column "status"; expected string"#);
         let mut columns = request_table(&[]);
         columns.push(("t_end", times("ns")));
         let run = archive.write_table(manifest("b"), &REQUESTS, &columns);
@@ -661,6 +661,51 @@ mod damaged {
         "ARCHIVE/text/requests.parquet" is not a readable Parquet file: it does not begin with PAR1, as Parquet files do
         "ARCHIVE/half/requests.parquet" is not a readable Parquet file: it does not end with PAR1, so it was cut off or is still being written
         "ARCHIVE/no-end/requests.parquet" is not a readable Parquet file: it does not end with PAR1, so it was cut off or is still being written
+        "#);
+    }
+
+    #[test]
+    fn a_footer_that_claims_absurdly_many_rows_is_an_error_and_allocates_nothing_for_them() {
+        use parquet::file::metadata::{
+            FileMetaData, ParquetMetaDataBuilder, ParquetMetaDataReader, ParquetMetaDataWriter,
+        };
+        const ROWS: i64 = 1 << 60;
+        let (archive, run) = archive_with_run();
+        let whole = fs::read(run.folder.join("power.parquet")).unwrap();
+        let honest = ParquetMetaDataReader::new()
+            .parse_and_finish(&bytes::Bytes::from(whole.clone()))
+            .unwrap();
+        let claim = || {
+            let file = honest.file_metadata();
+            let file = FileMetaData::new(
+                file.version(),
+                ROWS,
+                file.created_by().map(str::to_owned),
+                file.key_value_metadata().cloned(),
+                file.schema_descr_ptr(),
+                None,
+            );
+            let mut footer = ParquetMetaDataBuilder::new(file);
+            for group in honest.row_groups() {
+                footer = footer.add_row_group(
+                    group.clone().into_builder().set_num_rows(ROWS).build().unwrap(),
+                );
+            }
+            let mut bytes = whole.clone();
+            let mut end = Vec::new();
+            ParquetMetaDataWriter::new(&mut end, &footer.build()).finish().unwrap();
+            bytes.extend(end);
+            bytes
+        };
+        let mut messages = Vec::new();
+        for (id, listed) in [("listed", ROWS as u64), ("unlisted", 500)] {
+            let files = [(&POWER, claim(), listed)];
+            let run = archive.write_files(manifest(id), &files);
+            messages.push(read_error(&archive, &run));
+        }
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        "ARCHIVE/listed/power.parquet" is not a readable Parquet file: its footer says 1152921504606846976 rows, but 500 could be decoded
+        "ARCHIVE/unlisted/power.parquet" row count is 1152921504606846976, but run.json says 500
         "#);
     }
 

@@ -83,11 +83,9 @@ impl StepTotals {
             return Err(Reason::NoSteps);
         }
         totals.flags.insert_if(totals.straddling > 0, Flag::StraddlingSteps);
-        let declared = run.manifest.engine.replicas;
-        totals.flags.insert_if(
-            declared.is_some_and(|declared| usize::try_from(declared) != Ok(replicas.len())),
-            Flag::ReplicaCountMismatch,
-        );
+        let declared = run.manifest.engine.replicas.unwrap_or(1);
+        let as_declared = usize::try_from(declared) == Ok(replicas.len());
+        totals.flags.insert_if(!as_declared, Flag::ReplicaCountMismatch);
         let logs_agree = tokens_agree(run.requests.as_ref(), steps, totals.tokens);
         totals.flags.insert_if(!logs_agree, Flag::TokenMismatch);
         Ok(totals)

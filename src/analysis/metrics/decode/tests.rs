@@ -71,7 +71,8 @@ fn steps(rows: &[Row]) -> Steps {
 
 const ROWS: [Row; 3] = [(0, 0.0, 0.3, 4, 400), (0, 0.3, 0.5, 4, 404), (0, 0.5, 0.9, 2, 210)];
 
-fn run() -> Run {
+/// The run that the tests begin with.
+pub(crate) fn run() -> Run {
     Run {
         manifest: manifest(),
         power: vec![board("gpu0", 200.0, false), board("gpu1", 200.0, false)],
@@ -249,8 +250,8 @@ fn serving_columns_do_not_apply_to_decode_runs() {
     assert_eq!(metric(&run(), "formal_energy_j").value, Err(Reason::NotApplicable));
 }
 
-/// Requests that are sent at 0 s: (input tokens, output tokens).
-fn requests(lengths: &[(u32, Option<u32>)]) -> Requests {
+/// Requests as (input tokens, output tokens).
+pub(crate) fn requests(lengths: &[(u32, Option<u32>)]) -> Requests {
     let count = lengths.len();
     Requests {
         request_id: (0..count).map(|index| format!("q{index}")).collect(),

@@ -1,0 +1,32 @@
+//! Tables that people read: what `analyze` and `fit` print.
+//!
+//! Columns that say the same in every row move into the caption, columns without any value into the
+//! notes below, and columns that do not fit the width are named there. A missing value is `–`, and the
+//! notes say why.
+
+mod fits;
+mod grid;
+mod number;
+mod runs;
+mod wrap;
+
+pub use fits::fits_overview;
+pub use number::significant;
+pub use runs::runs_overview;
+
+/// How wide, how long and how colourful text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextStyle {
+    /// Characters of a line.
+    pub width: usize,
+    /// Rows of a table before the rest is only counted.
+    pub max_rows: usize,
+    /// Whether to use terminal colours.
+    pub colour: bool,
+}
+
+impl Default for TextStyle {
+    fn default() -> Self {
+        Self { width: 100, max_rows: 60, colour: false }
+    }
+}
