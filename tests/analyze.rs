@@ -184,3 +184,36 @@ fn a_release_that_ends_at_once_costs_nothing() {
     assert_eq!(row["lifecycle_energy_j"], "4500.0");
     assert!(row["flags"].contains("release-stamp-missing"), "{row:?}");
 }
+
+#[test]
+fn specs_are_compared_by_their_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+hardware: {accelerator: H200-SXM-141GB, vendor: nvidia, count: 1, hbm_bandwidth_gb_s: 4800}
+engine: {name: vllm}
+model: {name: Qwen/Qwen2.5-7B-Instruct, dtype: bf16}
+slo: {ttft_p99_ms: 500, tpot_p99_ms: 60}
+workload: {request_rates: [1, 2, 4, null], warmup_s: 30, window_s: 300}
+runs: {repeats: 5}
+";
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let first = write("first.yaml", text);
+    let respelt = write("respelt.yaml", &text.replace("500", "5.0e2"));
+    let stricter = write("stricter.yaml", &text.replace("500", "400"));
+    let broken = write("broken.yaml", &text.replace("500", "fast"));
+    let diff = |other: &Path| {
+        wattrace(["spec".as_ref(), "diff".as_ref(), first.as_os_str(), other.as_os_str()])
+    };
+    assert_eq!(diff(&respelt).code, 0);
+    let ended = diff(&stricter);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stdout.starts_with("slo.ttft_p99_ms: 500 -> 400\ntwo reports"), "{ended:?}");
+    let ended = diff(&broken);
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("field \"slo.ttft_p99_ms\""), "{ended:?}");
+    assert_eq!(diff(&folder.path().join("nowhere.yaml")).code, 3);
+}
