@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::command::notebook::Notebook;
+
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
 #[derive(Debug, Parser)]
@@ -64,6 +66,7 @@ pub(crate) enum Command {
     Simulate(Simulate),
     Completions(Completions),
     Man(Man),
+    Notebook(Notebook),
 }
 
 /// Turn other tools' raw files into runs of an archive

@@ -49,6 +49,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),
         Command::Man(args) => command::man::run(args),
+        Command::Notebook(args) => command::notebook::run(args, &output),
     }
 }
 

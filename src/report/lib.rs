@@ -11,6 +11,7 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod frame;
+pub mod notebook;
 mod provenance;
 mod record;
 mod results;

@@ -15,7 +15,7 @@ use crate::frame;
 use crate::provenance::{Provenance, SyntheticShare};
 use crate::record::RunRecord;
 use crate::table::ColumnValues;
-use crate::write::{PartialFile, WrittenTable, sha256_of};
+use crate::write::{PartialFile, WrittenFile, WrittenTable, sha256_of};
 
 const FILE: &str = "results.json";
 
@@ -202,12 +202,31 @@ impl Results {
                 available: names.join(", "),
             });
         };
+        let path = self.verify(file)?;
+        StoredTable::read(name, &path)
+    }
+
+    /// The names of the files with this extension, whose digests must be the listed ones.
+    ///
+    /// # Errors
+    /// When a file is missing or changed.
+    pub fn verified_files(&self, extension: &str) -> Result<Vec<&str>, ReportError> {
+        let files = self.manifest.tables.iter().flat_map(|table| &table.files);
+        files
+            .filter(|file| Path::new(&file.file).extension().is_some_and(|end| end == extension))
+            .map(|file| self.verify(file).map(|_| file.file.as_str()))
+            .collect()
+    }
+
+    /// The path of a listed file, whose digest must be the listed one.
+    fn verify(&self, file: &WrittenFile) -> Result<PathBuf, ReportError> {
         let path = self.dir.join(&file.file);
         let found = sha256_of(&path)?;
-        if found != file.sha256 {
-            return Err(ReportError::Changed { path, found, expected: file.sha256.clone() });
+        if found == file.sha256 {
+            Ok(path)
+        } else {
+            Err(ReportError::Changed { path, found, expected: file.sha256.clone() })
         }
-        StoredTable::read(name, &path)
     }
 }
 
