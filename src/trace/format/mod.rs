@@ -1,8 +1,8 @@
 //! Importers of other tools' raw formats: one file or folder each, one line in [`FORMATS`].
 //!
 //! Most formats read one file to [`Part`]s: streams of rows and what the file knows of the run. The same
-//! reader serves an import of its own, where every part becomes a run, and a [`join`], where several
-//! inputs become one run.
+//! reader serves an import of its own, where every part becomes a run, and a [`join()`], where several
+//! inputs become one run. [`import_mapped`] reads tables of any tool by a declared mapping.
 
 mod archive_sink;
 mod clock;
@@ -10,14 +10,23 @@ mod delimited;
 mod folders;
 mod head;
 mod input;
+mod join;
 mod json;
 mod lines;
 mod local_time;
+mod log_line;
+mod map;
 mod mlenergy_leaderboard;
 mod mlperf_power;
 mod part;
 mod quantity;
+mod scalar;
+mod sglang_bench;
+pub mod sglang_log;
 mod skipped;
+mod step_times;
+mod vllm_bench;
+pub mod vllm_log;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -29,8 +38,10 @@ use wattrace_schema::{Provenance, TimestampNs};
 pub use clock::{Anchor, AnchorInstant};
 pub use head::Head;
 pub use input::{Bytes, Input, Progress, STANDARD_INPUT};
+pub use join::{ClockOffset, Join, JoinInput, Role, join};
 pub use lines::{Line, Lines};
 pub use local_time::DateOrder;
+pub use map::{Mapping, import_mapped};
 pub use part::{Part, Sink};
 pub use skipped::Skipped;
 
@@ -129,7 +140,14 @@ pub enum Reader {
 }
 
 /// Every format, by name.
-pub const FORMATS: &[Format] = &[mlenergy_leaderboard::FORMAT, mlperf_power::FORMAT];
+pub const FORMATS: &[Format] = &[
+    mlenergy_leaderboard::FORMAT,
+    mlperf_power::FORMAT,
+    sglang_bench::FORMAT,
+    sglang_log::FORMAT,
+    vllm_bench::FORMAT,
+    vllm_log::FORMAT,
+];
 
 /// A format that an input looks like.
 #[derive(Debug, Clone)]

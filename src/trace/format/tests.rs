@@ -51,7 +51,12 @@ fn ids_are_names_of_folders() {
 }
 
 /// A minimal input of every format that reads parts, written by us.
-const CASES: &[testing::Case] = &[];
+const CASES: &[testing::Case] = &[
+    testing::Case { format: "sglang-bench", bytes: sglang_bench::tests::MINIMAL },
+    testing::Case { format: "sglang-log", bytes: sglang_log::tests::MINIMAL },
+    testing::Case { format: "vllm-bench", bytes: vllm_bench::tests::MINIMAL },
+    testing::Case { format: "vllm-log", bytes: vllm_log::tests::MINIMAL },
+];
 
 /// One unit mistaken for another is an error of a factor of a thousand or more.
 const UNITS: &[testing::UnitCase] = &[];
