@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::notebook::Notebook;
 use crate::command::import::Import;
+use crate::command::explain::Explain;
+use crate::command::rank::Rank;
 
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
@@ -62,6 +64,8 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Fit(Fit),
     Predict(Predict),
+    Rank(Rank),
+    Explain(Explain),
     Geometry(Geometry),
     Spec(Spec),
     Simulate(Simulate),
@@ -129,7 +133,7 @@ pub(crate) struct Steady {
 /// How the decode energy model is fitted.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FitOptions {
-    /// Resamples of cells for bootstrap intervals; 0 for none
+    /// Resamples of cells (fits) or models (ranks) for bootstrap intervals; 0 for none
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) bootstrap: u32,
     /// Seed of the resampling

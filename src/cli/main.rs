@@ -43,6 +43,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Analyze(args) => command::analyze::run(args, &output),
         Command::Check(args) => command::check::run(args, &output),
         Command::Fit(args) => command::fit::run(args, &output),
+        Command::Rank(args) => command::rank::run(args, &output),
+        Command::Explain(args) => command::explain::run(args, &output),
         Command::Predict(args) => command::predict::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
         Command::Spec(args) => command::spec::run(args, &output),

@@ -8,6 +8,7 @@
 mod csv;
 mod dictionary;
 mod error;
+mod explain;
 #[cfg(test)]
 mod fixtures;
 mod frame;
@@ -15,6 +16,8 @@ pub mod notebook;
 mod provenance;
 mod record;
 mod results;
+mod serving;
+mod stored_row;
 mod table;
 pub mod tables;
 pub mod text;
@@ -22,10 +25,15 @@ mod write;
 
 pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
 pub use error::ReportError;
+pub use explain::{
+    BothMethods, ClaimBeside, DeviceUsed, ExplainError, Explainer, Explanation, Input, MadeBy,
+    RowsUsed, WindowUsed, Word,
+};
 pub use provenance::{Provenance, SyntheticShare};
 pub use record::{RunRecord, run_order};
 pub use results::{
     Results, ResultsManifest, RunCounts, StoredColumn, StoredTable, remove_earlier_results,
 };
+pub use serving::{serving_runs, stored_serving_runs};
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
 pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};

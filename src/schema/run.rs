@@ -127,6 +127,17 @@ pub enum Interpolation {
     Hold,
 }
 
+impl Interpolation {
+    /// The name in `run.json` and in result tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Hold => "hold",
+        }
+    }
+}
+
 /// How the energy of a stage is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -219,6 +230,15 @@ pub enum SizeGroup {
 }
 
 impl SizeGroup {
+    /// Every group.
+    pub const ALL: &'static [Self] = &[Self::Small, Self::Medium, Self::Large];
+
+    /// The group of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|group| group.name() == name)
+    }
+
     /// The name in result tables.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -3,11 +3,13 @@
 pub(crate) mod analyze;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod geometry;
 pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod notebook;
 pub(crate) mod predict;
+pub(crate) mod rank;
 pub(crate) mod simulate;
 pub(crate) mod spec;

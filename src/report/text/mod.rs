@@ -1,17 +1,21 @@
-//! Tables that people read: what `analyze` and `fit` print.
+//! Tables that people read: what `analyze`, `fit`, `rank` and `explain` print.
 //!
 //! Columns that say the same in every row move into the caption, columns without any value into the
 //! notes below, and columns that do not fit the width are named there. A missing value is `–`, and the
 //! notes say why.
 
+mod explain;
 mod fits;
 mod grid;
 mod number;
+mod rank;
 mod runs;
 mod wrap;
 
+pub use explain::{explanation, metric_list};
 pub use fits::fits_overview;
 pub use number::significant;
+pub use rank::ranking_overview;
 pub use runs::runs_overview;
 
 /// How wide, how long and how colourful text may be.
