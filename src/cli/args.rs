@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::command::tables::Tables;
+
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
 #[derive(Debug, Parser)]
@@ -59,6 +61,7 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Fit(Fit),
     Predict(Predict),
+    Tables(Tables),
     Geometry(Geometry),
     Spec(Spec),
     Simulate(Simulate),

@@ -10,3 +10,4 @@ pub(crate) mod man;
 pub(crate) mod predict;
 pub(crate) mod simulate;
 pub(crate) mod spec;
+pub(crate) mod tables;

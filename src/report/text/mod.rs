@@ -13,6 +13,7 @@ mod wrap;
 pub use fits::fits_overview;
 pub use number::significant;
 pub use runs::runs_overview;
+pub(crate) use wrap::{few, printable};
 
 /// How wide, how long and how colourful text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
