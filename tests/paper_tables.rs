@@ -168,7 +168,7 @@ columns = [{ heading = \"energy\", unit = \"J/token\", column = \"formal_j_per_t
         ended.stderr.contains("table \"first\" was not made: the results hold no table \"tides\""),
         "{ended:?}"
     );
-    assert!(ended.stdout.contains("| first  |            7.50 |"), "{ended:?}");
+    assert!(ended.stdout.contains("| first  |             7.50 |"), "{ended:?}");
     let ended = tables(&results, &["--paper", paper, "--json"]);
     let parsed: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(

@@ -33,6 +33,8 @@ pub(super) enum Aggregate {
     Share,
     /// The number of rows with a value; of all rows if no column is named.
     Count,
+    /// Every different text of the rows' lists, such as flags.
+    Union,
 }
 
 impl fmt::Display for Aggregate {
@@ -47,6 +49,7 @@ impl fmt::Display for Aggregate {
             Self::Std => "std",
             Self::Share => "share",
             Self::Count => "count",
+            Self::Union => "union",
         })
     }
 }
@@ -89,6 +92,7 @@ impl Aggregate {
         match self {
             Self::Only | Self::First | Self::Count => None,
             Self::Share => (!matches!(values, ColumnValues::Bool(_))).then_some("bool"),
+            Self::Union => (!matches!(values, ColumnValues::TextList(_))).then_some("list<string>"),
             Self::Median | Self::Mean | Self::Min | Self::Max | Self::Std => {
                 (!numbers).then_some("double or uint64")
             }
@@ -108,6 +112,7 @@ impl Aggregate {
             | Self::Std
             | Self::Share
             | Self::Count => true,
+            Self::Union => false,
         }
     }
 
@@ -147,6 +152,7 @@ impl Aggregate {
         };
         match self {
             Self::Only | Self::First => return only(values, rows),
+            Self::Union => return Ok(union(values, rows)),
             Self::Count => Some(Value::Whole(rows.len() as u64)),
             Self::Share => stats::mean(&numbers()).map(Value::Number),
             Self::Median => stats::median(&mut numbers()).map(Value::Number),
@@ -172,6 +178,19 @@ fn only(values: &ColumnValues, rows: &[usize]) -> Result<Value, Absence> {
         1 => Ok(different.remove(0)),
         count => Err(Absence::Differ(count)),
     }
+}
+
+/// Every different text of the rows' lists, in the order in which they first appear.
+fn union(values: &ColumnValues, rows: &[usize]) -> Value {
+    let mut texts: Vec<&str> = Vec::new();
+    if let ColumnValues::TextList(lists) = values {
+        for text in rows.iter().filter_map(|row| lists[*row].as_ref()).flatten() {
+            if !texts.contains(&text.as_str()) {
+                texts.push(text);
+            }
+        }
+    }
+    Value::Text(if texts.is_empty() { "none".to_owned() } else { texts.join(", ") })
 }
 
 /// One value of a column; `None` if it is missing.
@@ -264,6 +283,9 @@ mod tests {
         let lists = ColumnValues::TextList(vec![Some(vec!["a".into(), "b".into()]), Some(vec![])]);
         assert_eq!(value_at(&lists, 0), Some(Value::Text("a, b".into())));
         assert_eq!(value_at(&lists, 1), Some(Value::Text("none".into())));
+        let union = |rows: &[usize]| Aggregate::Union.of(Some(&lists), rows).value;
+        assert_eq!(union(&[0, 1, 0]), Ok(Value::Text("a, b".into())));
+        assert_eq!(union(&[1]), Ok(Value::Text("none".into())));
         let times = ColumnValues::Time(vec![Some(0)]);
         assert_eq!(value_at(&times, 0), Some(Value::Text("1970-01-01T00:00:00Z".into())));
         let counts = ColumnValues::U64(vec![Some(7)]);

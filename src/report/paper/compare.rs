@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::Made;
 use super::number::PublishedNumber;
 use super::published::{Published, PublishedError, PublishedTable, Record};
 use super::table::{Cell, Content, PaperColumn, PaperTable};
@@ -215,28 +216,41 @@ pub(super) fn compare(
 
 /// The published values of a table that could not be made: none can be had.
 pub(super) fn compare_with_nothing(
-    name: &str,
+    made: &Made,
     published: &PublishedTable,
     why: &str,
 ) -> Comparison {
-    let cells = published
-        .records
-        .iter()
-        .flat_map(|record| published.heading.fields.iter().zip(&record.fields))
-        .filter(|(_, text)| PublishedNumber::parse(text).is_ok())
-        .map(|(heading, text)| ComparedCell {
-            row: Vec::new(),
-            column: heading.clone(),
-            published: Some(text.clone()),
-            number: PublishedNumber::parse(text).ok(),
-            recomputed: Content::Missing,
-            tolerance: None,
-            verdict: Verdict::CannotBeHad,
-            remark: Some(why.to_owned()),
-        })
-        .collect();
-    let (table, caption) = (name.to_owned(), name.to_owned());
-    Comparison { table, caption, row_keys: Vec::new(), cells, left_out: Vec::new() }
+    let heading = &published.heading.fields;
+    let is_key = |name: &String| made.row_keys.contains(name);
+    let compared = |record: &Record, (name, text): (&String, &String)| ComparedCell {
+        row: made
+            .row_keys
+            .iter()
+            .filter_map(|key| heading.iter().position(|name| name == key))
+            .map(|place| record.fields[place].clone())
+            .collect(),
+        column: name.clone(),
+        published: Some(text.clone()),
+        number: PublishedNumber::parse(text).ok(),
+        recomputed: Content::Missing,
+        tolerance: None,
+        verdict: Verdict::CannotBeHad,
+        remark: Some(why.to_owned()),
+    };
+    let cells = published.records.iter().flat_map(|record| {
+        heading
+            .iter()
+            .zip(&record.fields)
+            .filter(|(name, text)| !is_key(name) && !is_dash(text))
+            .map(move |cell| compared(record, cell))
+    });
+    Comparison {
+        table: made.name.clone(),
+        caption: made.name.clone(),
+        row_keys: made.row_keys.clone(),
+        cells: cells.collect(),
+        left_out: Vec::new(),
+    }
 }
 
 /// Headings of the long form behind the row keys.

@@ -53,7 +53,11 @@ pub struct DeclarationError {
 /// where = [                               # optional: rows of the source that take part; all must hold
 ///     { column = "kind", is = "serving" },
 /// ]
-/// rows = ["model", { column = "task", heading = "Task" }]   # a row for every combination of these
+/// rows = [                                # a row for every combination of these; none for a single row
+///     "model",
+///     { column = "request_rate", heading = "rate", missing = "unlimited" },
+///     { column = "spec_hash", heading = "spec", letters = 12 },
+/// ]
 /// sort = ["model", { by = "steady (J/token)", descending = true }]   # else as in the source
 ///
 /// [[table.columns]]
@@ -61,7 +65,7 @@ pub struct DeclarationError {
 /// unit = "J/token"                        # optional; printed as: steady (J/token)
 /// column = "steady_j_per_token"           # of the source
 /// aggregate = "median"                    # of the rows' values: only (default), first, median, mean,
-///                                         #   min, max, std, share (of true), count
+///                                         #   min, max, std, share (of true), count, union (of lists)
 /// significant = 4                         # digits; or decimals = 3; default: 4 significant
 /// scale = 1.0                             # optional: multiplies the value
 /// where = [{ column = "engine", is = "vllm" }]   # optional: further conditions of this column alone

@@ -55,6 +55,8 @@ pub enum NotMade {
 pub struct Made {
     /// Name of the table.
     pub name: String,
+    /// Headings of its row keys.
+    pub row_keys: Vec<String>,
     /// The table.
     pub table: Result<PaperTable, NotMade>,
 }
@@ -82,7 +84,9 @@ pub fn make(paper: &Paper, results: &Results) -> Result<Vec<Made>, ReportError> 
             Some(source) => build::build(paper, declaration, source, results.manifest().synthetic)
                 .map_err(NotMade::Declaration),
         };
-        Made { name: declaration.name.get_ref().0.clone(), table }
+        let row_keys = declaration.rows.iter().map(|key| key.get_ref().0.heading().to_owned());
+        let name = declaration.name.get_ref().0.clone();
+        Made { name, row_keys: row_keys.collect(), table }
     });
     Ok(made.collect())
 }
@@ -131,7 +135,7 @@ pub fn compare_with_published(
             match &found.table {
                 Ok(table) => compare::compare(table, values, published, percent),
                 Err(why) => {
-                    Ok(compare::compare_with_nothing(&found.name, values, &why.to_string()))
+                    Ok(compare::compare_with_nothing(found, values, &why.to_string()))
                 }
             }
         })

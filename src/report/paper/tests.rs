@@ -308,7 +308,7 @@ fn a_wrong_declaration_is_named_with_its_line_and_what_would_be_right() {
     unknown key: paper "p.toml" line 4, in "table": unknown key "colour", expected one of "name", "source", "caption", "footnotes", "where", "rows", "columns", "sort"
     name: paper "p.toml" line 2, in "table.name": invalid value: string "My table", expected lower-case letters, digits and hyphens
     no columns: paper "p.toml" line 2, in "columns": the table has no column; expected at least one
-    aggregate: paper "p.toml" line 4, in "table.columns.aggregate": unknown variant "mode", expected one of "only", "first", "median", "mean", "min", "max", "std", "share", "count"
+    aggregate: paper "p.toml" line 4, in "table.columns.aggregate": unknown variant "mode", expected one of "only", "first", "median", "mean", "min", "max", "std", "share", "count", "union"
     column missing: paper "p.toml" line 5, in "column": missing key "column"; only the aggregate "count" can do without
     digits: paper "p.toml" line 4, in "decimals": 20 is out of range; expected 0 to 15
     two kinds of digits: paper "p.toml" line 4, in "decimals": both decimals and significant are given; expected one of them
@@ -336,7 +336,7 @@ fn every_built_in_paper_is_valid_and_its_tables_are_unique() {
 
 fn compared(published: &str, percent: f64) -> Result<Comparison, PublishedError> {
     let table = built(ENERGY).unwrap();
-    let made = [Made { name: "energy".to_owned(), table: Ok(table) }];
+    let made = [Made { name: "energy".to_owned(), row_keys: Vec::new(), table: Ok(table) }];
     let published = Published::parse(published, Path::new("p.csv"))?;
     compare_with_published(&made, &published, percent).map(|mut found| found.remove(0))
 }
@@ -426,11 +426,15 @@ fn published_values_that_do_not_fit_are_refused() {
 fn values_of_a_table_that_could_not_be_made_cannot_be_had() {
     let why = NotMade::NoSource { source_table: "rank".into(), available: "runs".into() };
     let made = [
-        Made { name: "ranks".to_owned(), table: Err(why) },
-        Made { name: "energy".to_owned(), table: built(ENERGY).map_err(NotMade::Declaration) },
+        Made { name: "ranks".to_owned(), row_keys: vec!["batch".to_owned()], table: Err(why) },
+        Made {
+            name: "energy".to_owned(),
+            row_keys: Vec::new(),
+            table: built(ENERGY).map_err(NotMade::Declaration),
+        },
     ];
     let parse = |text: &str| Published::parse(text, Path::new("p.csv")).unwrap();
-    let published = parse("# table: ranks\ntask,rho\nchat,0.9\n");
+    let published = parse("# table: ranks\nbatch,rho,p\n8,0.9,\n");
     let comparisons = compare_with_published(&made, &published, 0.0).unwrap();
     let counts = Counts::of(&comparisons);
     assert_eq!((counts.cannot_be_had, counts.within, counts.off), (1, 0, 0));
@@ -478,7 +482,7 @@ columns = [
         let table = build::build(&paper, &paper.tables[0], &source, SyntheticShare::None).unwrap();
         let csv = document(table.clone()).render(Format::Csv);
         let published = Published::parse(&csv, Path::new("own.csv")).unwrap();
-        let made = [Made { name: "t".to_owned(), table: Ok(table.clone()) }];
+        let made = [Made { name: "t".to_owned(), row_keys: Vec::new(), table: Ok(table.clone()) }];
         let counts = Counts::of(&compare_with_published(&made, &published, 0.0).unwrap());
         prop_assert!(counts.all_hold(), "{counts}\n{csv}");
         // Not because nothing was compared: every count of rows is.
