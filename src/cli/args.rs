@@ -8,6 +8,7 @@ use crate::command::notebook::Notebook;
 use crate::command::import::Import;
 use crate::command::explain::Explain;
 use crate::command::rank::Rank;
+use crate::command::tables::Tables;
 
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Predict(Predict),
     Rank(Rank),
     Explain(Explain),
+    Tables(Tables),
     Geometry(Geometry),
     Spec(Spec),
     Simulate(Simulate),

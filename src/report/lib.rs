@@ -2,7 +2,7 @@
 //!
 //! A [`ResultTable`] is made from what the analysis gives (see [`tables`]), written with
 //! [`write_table`], listed in `results.json` by [`ResultsManifest`], and read back with [`Results`].
-//! [`text`] makes the tables that people read. polars stays inside this crate: no public signature
+//! [`text`] makes the tables that people read, [`paper`] those of papers. polars stays inside this crate: no public signature
 //! shows it.
 
 mod csv;
@@ -13,6 +13,7 @@ mod explain;
 mod fixtures;
 mod frame;
 pub mod notebook;
+pub mod paper;
 mod provenance;
 mod record;
 mod results;

@@ -13,3 +13,4 @@ pub(crate) mod predict;
 pub(crate) mod rank;
 pub(crate) mod simulate;
 pub(crate) mod spec;
+pub(crate) mod tables;

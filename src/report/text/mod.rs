@@ -17,6 +17,7 @@ pub use fits::fits_overview;
 pub use number::significant;
 pub use rank::ranking_overview;
 pub use runs::runs_overview;
+pub(crate) use wrap::{few, printable};
 
 /// How wide, how long and how colourful text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
