@@ -109,6 +109,12 @@ impl LocalZone {
         local_time::to_timestamp(&self.zone, local).map(TimestampNs::nanos)
     }
 
+    /// The local time at a point in time; `None` outside the calendar.
+    pub(super) fn local(&self, nanos: i64) -> Option<DateTime> {
+        let timestamp = jiff::Timestamp::from_nanosecond(i128::from(nanos)).ok()?;
+        Some(self.zone.to_datetime(timestamp))
+    }
+
     /// Nanoseconds since 1970 of a stamp, which needs the zone only if it has none itself.
     ///
     /// # Errors

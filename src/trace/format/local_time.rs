@@ -50,6 +50,11 @@ impl LoggedTime {
         })
     }
 
+    /// The year, which stands last.
+    pub(super) const fn year(self) -> i16 {
+        self.year
+    }
+
     /// The date and time, if there is such a date in that order.
     pub(super) fn date_time(self, order: DateOrder) -> Option<DateTime> {
         let (month, day) = match order {

@@ -4,12 +4,17 @@
 //! reader serves an import of its own, where every part becomes a run, and a [`join()`], where several
 //! inputs become one run. [`import_mapped`] reads tables of any tool by a declared mapping.
 
+mod alumet;
+mod amd_smi;
 mod archive_sink;
 mod clock;
+mod dcgm;
 mod delimited;
 mod folders;
 mod head;
+mod inferencex;
 mod input;
+mod ipmi_dcmi;
 mod join;
 mod json;
 mod lines;
@@ -18,8 +23,14 @@ mod log_line;
 mod map;
 mod mlenergy_leaderboard;
 mod mlperf_power;
+mod nvidia_dmon;
+mod nvidia_smi;
 mod part;
+mod pdu_csv;
+mod power_log;
 mod quantity;
+mod redfish;
+mod rocm_smi;
 mod scalar;
 mod sglang_bench;
 pub mod sglang_log;
@@ -27,6 +38,8 @@ mod skipped;
 mod step_times;
 mod vllm_bench;
 pub mod vllm_log;
+mod wattameter;
+mod zeus;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -62,6 +75,8 @@ pub struct ImportOptions {
     pub date_order: Option<DateOrder>,
     /// Ties a clock that counts from an unknown instant to the calendar.
     pub anchor: Option<Anchor>,
+    /// Time between the readings of a log without times.
+    pub interval_ns: Option<u64>,
     /// Name of the run; further ones of the same import get a number.
     pub run_id: Option<String>,
     /// Stamps of the lifecycle, by name; they come before what the inputs state.
@@ -141,12 +156,24 @@ pub enum Reader {
 
 /// Every format, by name.
 pub const FORMATS: &[Format] = &[
+    alumet::FORMAT,
+    amd_smi::FORMAT,
+    dcgm::FORMAT,
+    inferencex::FORMAT,
+    ipmi_dcmi::FORMAT,
     mlenergy_leaderboard::FORMAT,
     mlperf_power::FORMAT,
+    nvidia_dmon::FORMAT,
+    nvidia_smi::FORMAT,
+    pdu_csv::FORMAT,
+    redfish::FORMAT,
+    rocm_smi::FORMAT,
     sglang_bench::FORMAT,
     sglang_log::FORMAT,
     vllm_bench::FORMAT,
     vllm_log::FORMAT,
+    wattameter::FORMAT,
+    zeus::FORMAT,
 ];
 
 /// A format that an input looks like.
