@@ -4,20 +4,36 @@
 //! reader serves an import of its own, where every part becomes a run, and a [`join`], where several
 //! inputs become one run.
 
+mod aiperf;
 mod archive_sink;
+mod cadence;
 mod clock;
+mod codecarbon;
 mod delimited;
 mod folders;
+mod genai_perf;
+mod guidellm;
 mod head;
+mod inference_perf;
 mod input;
 mod json;
+mod json_objects;
 mod lines;
+mod llama_bench;
+mod llamacpp;
 mod local_time;
 mod mlenergy_leaderboard;
+mod mlenergy_raw;
 mod mlperf_power;
 mod part;
+mod placement;
 mod quantity;
+mod request_row;
 mod skipped;
+mod token_count;
+mod tokenpowerbench;
+mod trtllm_stats;
+pub mod workload;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -129,7 +145,20 @@ pub enum Reader {
 }
 
 /// Every format, by name.
-pub const FORMATS: &[Format] = &[mlenergy_leaderboard::FORMAT, mlperf_power::FORMAT];
+pub const FORMATS: &[Format] = &[
+    aiperf::FORMAT,
+    codecarbon::FORMAT,
+    genai_perf::FORMAT,
+    guidellm::FORMAT,
+    inference_perf::FORMAT,
+    llama_bench::FORMAT,
+    llamacpp::FORMAT,
+    mlenergy_leaderboard::FORMAT,
+    mlenergy_raw::FORMAT,
+    mlperf_power::FORMAT,
+    tokenpowerbench::FORMAT,
+    trtllm_stats::FORMAT,
+];
 
 /// A format that an input looks like.
 #[derive(Debug, Clone)]
