@@ -172,4 +172,4 @@ impl Table<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

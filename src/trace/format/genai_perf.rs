@@ -310,4 +310,4 @@ impl Experiment {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

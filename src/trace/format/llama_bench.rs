@@ -291,4 +291,4 @@ impl Emit<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -51,10 +51,86 @@ fn ids_are_names_of_folders() {
 }
 
 /// A minimal input of every format that reads parts, written by us.
-const CASES: &[testing::Case] = &[];
+const CASES: &[testing::Case] = &[
+    testing::Case { format: "aiperf", bytes: aiperf::tests::REQUESTS },
+    testing::Case { format: "aiperf", bytes: aiperf::tests::TELEMETRY },
+    testing::Case { format: "codecarbon", bytes: codecarbon::tests::MINIMAL },
+    testing::Case { format: "genai-perf", bytes: genai_perf::tests::MINIMAL },
+    testing::Case { format: "guidellm", bytes: guidellm::tests::MINIMAL },
+    testing::Case { format: "inference-perf", bytes: inference_perf::tests::MINIMAL },
+    testing::Case { format: "llama-bench", bytes: llama_bench::tests::LIST },
+    testing::Case { format: "llama-bench", bytes: llama_bench::tests::TABLE },
+    testing::Case { format: "llamacpp", bytes: llamacpp::tests::RESPONSES },
+    testing::Case { format: "llamacpp", bytes: llamacpp::tests::LOG },
+    testing::Case { format: "mlenergy-raw", bytes: mlenergy_raw::tests::RESULTS },
+    testing::Case { format: "mlenergy-raw", bytes: mlenergy_raw::tests::PROMETHEUS },
+    testing::Case { format: "tokenpowerbench", bytes: tokenpowerbench::tests::MINIMAL },
+    testing::Case { format: "trtllm-stats", bytes: trtllm_stats::tests::MINIMAL },
+];
 
 /// One unit mistaken for another is an error of a factor of a thousand or more.
-const UNITS: &[testing::UnitCase] = &[];
+const UNITS: &[testing::UnitCase] = &[
+    testing::UnitCase {
+        format: "aiperf",
+        what: "counter in MJ",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::EnergyJ(1_234_500.0),
+    },
+    testing::UnitCase {
+        format: "aiperf",
+        what: "power in W",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::PowerW(412.5),
+    },
+    testing::UnitCase {
+        format: "aiperf",
+        what: "memory in GB, not GiB",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::MemoryBytes(70_000_000_000),
+    },
+    testing::UnitCase {
+        format: "codecarbon",
+        what: "energy in kWh",
+        bytes: codecarbon::tests::MINIMAL,
+        expected: testing::Expected::Claim("gpu_energy_j", 36_000.0),
+    },
+    testing::UnitCase {
+        format: "codecarbon",
+        what: "power in W",
+        bytes: codecarbon::tests::MINIMAL,
+        expected: testing::Expected::Claim("gpu_power_w", 360.0),
+    },
+    testing::UnitCase {
+        format: "mlenergy-raw",
+        what: "power in W",
+        bytes: mlenergy_raw::tests::RESULTS,
+        expected: testing::Expected::PowerW(300.0),
+    },
+    testing::UnitCase {
+        format: "mlenergy-raw",
+        what: "energy in J",
+        bytes: mlenergy_raw::tests::RESULTS,
+        expected: testing::Expected::Claim("steady_energy_j", 3000.0),
+    },
+    testing::UnitCase {
+        format: "guidellm",
+        what: "latency in s, claimed in ms",
+        bytes: guidellm::tests::MINIMAL,
+        expected: testing::Expected::Claim("e2e_p50_ms", 500.0),
+    },
+    testing::UnitCase {
+        format: "llama-bench",
+        what: "time in ns, claimed in s/token",
+        bytes: llama_bench::tests::TABLE,
+        expected: testing::Expected::Claim("tau_s", 0.01),
+    },
+    testing::UnitCase {
+        format: "tokenpowerbench",
+        what: "energy in J",
+        bytes: tokenpowerbench::tests::MINIMAL,
+        expected: testing::Expected::Claim("formal_energy_j", 3000.0),
+    },
+];
 
 #[test]
 fn every_format_has_a_minimal_case_that_is_detected_and_imports() {

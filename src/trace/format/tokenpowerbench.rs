@@ -168,4 +168,4 @@ impl Entry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

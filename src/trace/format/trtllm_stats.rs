@@ -256,4 +256,4 @@ impl Reading<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

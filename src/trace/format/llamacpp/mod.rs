@@ -34,4 +34,4 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

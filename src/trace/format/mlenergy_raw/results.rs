@@ -37,8 +37,11 @@ enum Domain {
 }
 
 impl Domain {
-    /// In the order in which they are preferred.
     const ALL: [Self; 2] = [Self::DeviceInstant, Self::DeviceAverage];
+
+    fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|domain| domain.name() == name)
+    }
 
     const fn name(self) -> &'static str {
         match self {
@@ -160,8 +163,11 @@ struct Document<'a> {
     sink: &'a mut dyn Sink,
     failure: Failure,
     part: Part,
-    cadences: [(Domain, bool, Cadence); 2],
+    /// The first domain of boards in the file; any other measures the same boards once more.
+    domain: Option<Domain>,
+    cadence: Cadence,
     left_out: Vec<String>,
+    temperatures: u64,
     requests: u64,
     succeeded: u64,
     completed: Option<u64>,
@@ -184,8 +190,10 @@ pub(super) fn read(
         sink,
         failure: failure.clone(),
         part: Part::default(),
-        cadences: Domain::ALL.map(|domain| (domain, false, Cadence::default())),
+        domain: None,
+        cadence: Cadence::default(),
         left_out: Vec::new(),
+        temperatures: 0,
         requests: 0,
         succeeded: 0,
         completed: None,
@@ -300,7 +308,9 @@ impl Document<'_> {
             let message = format!("timeline.power.{path} is a list; expected domains with boards");
             return Err(self.input.error(None, message));
         };
-        let Some(slot) = self.cadences.iter_mut().find(|(known, ..)| known.name() == domain) else {
+        let Some(kept) = Domain::find(domain)
+            .filter(|found| *self.domain.get_or_insert(*found) == *found)
+        else {
             if !self.left_out.contains(domain) {
                 self.left_out.push(domain.clone());
             }
@@ -310,14 +320,13 @@ impl Document<'_> {
             self.input.error(None, format!("timeline.power.{domain}.{gpu}: {message}"))
         })?;
         let device = format!("gpu{gpu}");
-        slot.1 = true;
-        slot.2.add(&device, t_ns);
+        self.cadence.add(&device, t_ns);
         let power_w = point.1.filter(|watts| watts.is_finite() && *watts > 0.0);
         self.power_rows += 1;
         self.absent_power += u64::from(power_w.is_none());
         self.sink.power(PowerRow {
             t_ns,
-            source: slot.0.name().into(),
+            source: kept.name().into(),
             device,
             power_w,
             ..PowerRow::default()
@@ -329,8 +338,11 @@ impl Document<'_> {
         let t_ns = point.time().map_err(|message| {
             self.input.error(None, format!("timeline.temperature.{gpu}: {message}"))
         })?;
-        let [(domain, is_used, _), _] = &mut self.cadences;
-        *is_used = true;
+        // Without power there is no source that they could belong to.
+        let Some(domain) = self.domain else {
+            self.temperatures += 1;
+            return Ok(());
+        };
         self.sink.power(PowerRow {
             t_ns,
             source: domain.name().into(),
@@ -359,10 +371,8 @@ impl Document<'_> {
         let error = |message| self.input.error(None, format!("timeline: {message}"));
         self.part.stages.formal_start = start.map_err(error)?;
         self.part.stages.formal_end = end.map_err(error)?;
-        for (domain, is_used, cadence) in &self.cadences {
-            if *is_used {
-                self.part.power_sources.push(domain.source(cadence));
-            }
+        if let Some(domain) = self.domain {
+            self.part.power_sources.push(domain.source(&self.cadence));
         }
         self.part.clock =
             if self.power_rows > 0 { epoch_clock(RESOLUTION_NS) } else { InputClock::default() };
@@ -384,7 +394,13 @@ impl Document<'_> {
         }
         for domain in &self.left_out {
             notes.push(format!(
-                "timeline.power.{domain} left out: its watts are part of the boards' or not known to be apart"
+                "timeline.power.{domain} left out: it measures the same boards, or a part of them"
+            ));
+        }
+        if self.temperatures > 0 {
+            notes.push(format!(
+                "temperatures before any power of boards, left out: {}",
+                self.temperatures
             ));
         }
         if self.absent_power > 0 {
