@@ -1,8 +1,8 @@
 //! Importers of other tools' raw formats: one file or folder each, one line in [`FORMATS`].
 //!
 //! Most formats read one file to [`Part`]s: streams of rows and what the file knows of the run. The same
-//! reader serves an import of its own, where every part becomes a run, and a [`join`], where several
-//! inputs become one run.
+//! reader serves an import of its own, where every part becomes a run, and a [`join()`], where several
+//! inputs become one run. [`import_mapped`] reads tables of any tool by a declared mapping.
 
 mod aiperf;
 mod archive_sink;
@@ -16,12 +16,15 @@ mod guidellm;
 mod head;
 mod inference_perf;
 mod input;
+mod join;
 mod json;
 mod json_objects;
 mod lines;
 mod llama_bench;
 mod llamacpp;
 mod local_time;
+mod log_line;
+mod map;
 mod mlenergy_leaderboard;
 mod mlenergy_raw;
 mod mlperf_power;
@@ -29,10 +32,16 @@ mod part;
 mod placement;
 mod quantity;
 mod request_row;
+mod scalar;
+mod sglang_bench;
+pub mod sglang_log;
 mod skipped;
+mod step_times;
 mod token_count;
 mod tokenpowerbench;
 mod trtllm_stats;
+mod vllm_bench;
+pub mod vllm_log;
 pub mod workload;
 
 use std::collections::BTreeMap;
@@ -45,8 +54,10 @@ use wattrace_schema::{Provenance, TimestampNs};
 pub use clock::{Anchor, AnchorInstant};
 pub use head::Head;
 pub use input::{Bytes, Input, Progress, STANDARD_INPUT};
+pub use join::{ClockOffset, Join, JoinInput, Role, join};
 pub use lines::{Line, Lines};
 pub use local_time::DateOrder;
+pub use map::{Mapping, import_mapped};
 pub use part::{Part, Sink};
 pub use skipped::Skipped;
 
@@ -156,8 +167,12 @@ pub const FORMATS: &[Format] = &[
     mlenergy_leaderboard::FORMAT,
     mlenergy_raw::FORMAT,
     mlperf_power::FORMAT,
+    sglang_bench::FORMAT,
+    sglang_log::FORMAT,
     tokenpowerbench::FORMAT,
     trtllm_stats::FORMAT,
+    vllm_bench::FORMAT,
+    vllm_log::FORMAT,
 ];
 
 /// A format that an input looks like.

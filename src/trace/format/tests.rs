@@ -66,6 +66,10 @@ const CASES: &[testing::Case] = &[
     testing::Case { format: "mlenergy-raw", bytes: mlenergy_raw::tests::PROMETHEUS },
     testing::Case { format: "tokenpowerbench", bytes: tokenpowerbench::tests::MINIMAL },
     testing::Case { format: "trtllm-stats", bytes: trtllm_stats::tests::MINIMAL },
+    testing::Case { format: "sglang-bench", bytes: sglang_bench::tests::MINIMAL },
+    testing::Case { format: "sglang-log", bytes: sglang_log::tests::MINIMAL },
+    testing::Case { format: "vllm-bench", bytes: vllm_bench::tests::MINIMAL },
+    testing::Case { format: "vllm-log", bytes: vllm_log::tests::MINIMAL },
 ];
 
 /// One unit mistaken for another is an error of a factor of a thousand or more.
