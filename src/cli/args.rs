@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::notebook::Notebook;
-use crate::command::import::Import;
 use crate::command::explain::Explain;
+use crate::command::import::Import;
+use crate::command::notebook::Notebook;
 use crate::command::rank::Rank;
 use crate::command::tables::Tables;
 

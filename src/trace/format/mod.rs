@@ -4,41 +4,57 @@
 //! reader serves an import of its own, where every part becomes a run, and a [`join()`], where several
 //! inputs become one run. [`import_mapped`] reads tables of any tool by a declared mapping.
 
+mod aiperf;
 mod alumet;
 mod amd_smi;
 mod archive_sink;
+mod cadence;
 mod clock;
+mod codecarbon;
 mod dcgm;
 mod delimited;
 mod folders;
+mod genai_perf;
+mod guidellm;
 mod head;
+mod inference_perf;
 mod inferencex;
 mod input;
 mod ipmi_dcmi;
 mod join;
 mod json;
+mod json_objects;
 mod lines;
+mod llama_bench;
+mod llamacpp;
 mod local_time;
 mod log_line;
 mod map;
 mod mlenergy_leaderboard;
+mod mlenergy_raw;
 mod mlperf_power;
 mod nvidia_dmon;
 mod nvidia_smi;
 mod part;
 mod pdu_csv;
+mod placement;
 mod power_log;
 mod quantity;
 mod redfish;
+mod request_row;
 mod rocm_smi;
 mod scalar;
 mod sglang_bench;
 pub mod sglang_log;
 mod skipped;
 mod step_times;
+mod token_count;
+mod tokenpowerbench;
+mod trtllm_stats;
 mod vllm_bench;
 pub mod vllm_log;
 mod wattameter;
+pub mod workload;
 mod zeus;
 
 use std::collections::BTreeMap;
@@ -156,12 +172,20 @@ pub enum Reader {
 
 /// Every format, by name.
 pub const FORMATS: &[Format] = &[
+    aiperf::FORMAT,
     alumet::FORMAT,
     amd_smi::FORMAT,
+    codecarbon::FORMAT,
     dcgm::FORMAT,
+    genai_perf::FORMAT,
+    guidellm::FORMAT,
+    inference_perf::FORMAT,
     inferencex::FORMAT,
     ipmi_dcmi::FORMAT,
+    llama_bench::FORMAT,
+    llamacpp::FORMAT,
     mlenergy_leaderboard::FORMAT,
+    mlenergy_raw::FORMAT,
     mlperf_power::FORMAT,
     nvidia_dmon::FORMAT,
     nvidia_smi::FORMAT,
@@ -170,6 +194,8 @@ pub const FORMATS: &[Format] = &[
     rocm_smi::FORMAT,
     sglang_bench::FORMAT,
     sglang_log::FORMAT,
+    tokenpowerbench::FORMAT,
+    trtllm_stats::FORMAT,
     vllm_bench::FORMAT,
     vllm_log::FORMAT,
     wattameter::FORMAT,
