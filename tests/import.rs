@@ -53,14 +53,16 @@ fn recomputed_statistics_equal_those_that_the_tool_printed() {
         let printed: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let close = |column: &str, key: &str| {
             let expected = printed[key].as_f64().unwrap_or_else(|| panic!("{name}: {key}"));
-            let value = rows[0][column].parse::<f64>().unwrap_or_else(|_| panic!("{name}: {column}"));
+            let value =
+                rows[0][column].parse::<f64>().unwrap_or_else(|_| panic!("{name}: {column}"));
             // Times are rounded to nanoseconds on the way in.
             assert!(
                 (value - expected).abs() <= 1e-6 * expected.abs(),
                 "{name}: {column} is {value}, the tool printed {key} {expected}"
             );
         };
-        for (ours, theirs) in [("ttft", "ttft"), ("tpot", "tpot"), ("itl", "itl"), ("e2e", "e2el")] {
+        for (ours, theirs) in [("ttft", "ttft"), ("tpot", "tpot"), ("itl", "itl"), ("e2e", "e2el")]
+        {
             close(&format!("{ours}_mean_ms"), &format!("mean_{theirs}_ms"));
             close(&format!("{ours}_p50_ms"), &format!("median_{theirs}_ms"));
             for percentile in ["p90", "p95", "p99"] {
@@ -68,7 +70,8 @@ fn recomputed_statistics_equal_those_that_the_tool_printed() {
             }
             // The tool's standard deviation is of the population; ours of the sample stands beside it.
             close(&format!("{ours}_std_population_ms"), &format!("std_{theirs}_ms"));
-            let std = |column: &str| rows[0][&format!("{ours}_{column}_ms")].parse::<f64>().unwrap();
+            let std =
+                |column: &str| rows[0][&format!("{ours}_{column}_ms")].parse::<f64>().unwrap();
             assert!(std("std") > std("std_population"), "{name}: {ours}");
         }
         close("output_throughput_tok_s", "output_throughput");
@@ -173,12 +176,15 @@ fn a_mapped_table_becomes_a_run_and_skipped_rows_are_counted() {
         path
     };
     let map = file("map.toml", MAP);
-    let table = file("meter.csv", "time,power\n1736944496,1.5\n1736944497,broken\n1736944498,1.7\n");
+    let table =
+        file("meter.csv", "time,power\n1736944496,1.5\n1736944497,broken\n1736944498,1.7\n");
     let archive = folder.path().join("archive");
     let ended = run("import --map {} {} --out {}", &[&map, &table, &archive]);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(
-        ended.stderr.contains("meter.csv line 3 skipped: column \"power\": \"broken\" is no number"),
+        ended
+            .stderr
+            .contains("meter.csv line 3 skipped: column \"power\": \"broken\" is no number"),
         "{ended:?}"
     );
     assert_eq!(run("check {}", &[&archive]).code, 0);

@@ -28,7 +28,12 @@ struct Case {
 const CASES: [Case; 3] = [
     Case { format: "aiperf", file: "aiperf-1m.jsonl", make: aiperf, parse_whole: true },
     Case { format: "mlenergy-raw", file: "results-200mb.json", make: mlenergy, parse_whole: true },
-    Case { format: "vllm-bench", file: "vllm-bench-2gb.json", make: vllm_bench, parse_whole: false },
+    Case {
+        format: "vllm-bench",
+        file: "vllm-bench-2gb.json",
+        make: vllm_bench,
+        parse_whole: false,
+    },
 ];
 
 fn main() {
@@ -63,7 +68,8 @@ fn made(case: &Case) -> PathBuf {
     let path = folder.join(case.file);
     if !path.is_file() {
         let partial = path.with_extension("partial");
-        let mut file = BufWriter::new(File::create(&partial).expect("the target folder is writable"));
+        let mut file =
+            BufWriter::new(File::create(&partial).expect("the target folder is writable"));
         (case.make)(&mut file).expect("the disk has room for the input");
         file.flush().expect("the disk has room for the input");
         std::fs::rename(&partial, &path).expect("the target folder is writable");
@@ -204,7 +210,12 @@ fn vllm_bench(out: &mut dyn Write) -> io::Result<()> {
 /// Gaps with as many digits as the tools write.
 fn gaps(out: &mut dyn Write, count: u64) -> io::Result<()> {
     for gap in 0..count {
-        write!(out, "{}0.0{:017}", if gap > 0 { "," } else { "" }, 20_000_000_000_000_000 + gap * 31_415_926)?;
+        write!(
+            out,
+            "{}0.0{:017}",
+            if gap > 0 { "," } else { "" },
+            20_000_000_000_000_000 + gap * 31_415_926
+        )?;
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use wattrace_schema::TimestampNs;
 use wattrace_trace::format::{
-    Anchor, ClockOffset, DateOrder, FORMATS, ImportOptions, ImportSummary, Join, JoinInput, Mapping,
-    Progress, Role, detect, find, import, import_mapped, join,
+    Anchor, ClockOffset, DateOrder, FORMATS, ImportOptions, ImportSummary, Join, JoinInput,
+    Mapping, Progress, Role, detect, find, import, import_mapped, join,
 };
 
 use crate::exit::{Exit, Failure};
@@ -173,7 +173,9 @@ pub(crate) fn run(args: &Import, output: &Output) -> Result<Exit, Failure> {
 
 fn run_join(args: &JoinArgs, output: &Output) -> Result<Exit, Failure> {
     if args.reading.run_id.is_none() {
-        return Err(Failure::usage(anyhow::anyhow!("import join needs a name for its run (--run-id)")));
+        return Err(Failure::usage(anyhow::anyhow!(
+            "import join needs a name for its run (--run-id)"
+        )));
     }
     let power = args.power.iter().map(|text| JoinInput::parse(Role::Power, text));
     let requests = args.requests.iter().map(|text| JoinInput::parse(Role::Requests, text));

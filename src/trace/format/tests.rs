@@ -59,7 +59,23 @@ const CASES: &[testing::Case] = &[
 ];
 
 /// One unit mistaken for another is an error of a factor of a thousand or more.
-const UNITS: &[testing::UnitCase] = &[];
+const UNITS: &[testing::UnitCase] = &[
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "statistics in ms beside lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "a duration in another unit",
+        bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" \
+             or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
+        ),
+    },
+];
 
 #[test]
 fn every_format_has_a_minimal_case_that_is_detected_and_imports() {

@@ -275,7 +275,9 @@ impl Mapping {
             let line = row.line;
             let given = row.cells.and_then(|row| match self.file.table {
                 TargetTable::Power => read.power(&row).map(Target::Power),
-                TargetTable::Requests => read.request(&row, count).map(|row| Target::Request(Box::new(row))),
+                TargetTable::Requests => {
+                    read.request(&row, count).map(|row| Target::Request(Box::new(row)))
+                }
                 TargetTable::Steps => read.step(&row, count).map(Target::Step),
             });
             match given {
