@@ -314,6 +314,21 @@ const UNITS: &[testing::UnitCase] = &[
         bytes: tokenpowerbench::tests::MINIMAL,
         expected: testing::Expected::Claim("formal_energy_j", 3000.0),
     },
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "statistics in ms beside lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "a duration in another unit",
+        bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" \
+             or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
+        ),
+    },
 ];
 
 const fn case(format: &'static str, text: &'static str) -> testing::Case {

@@ -264,7 +264,8 @@ impl Mapping {
         } else {
             LocalZone::of(&options)?
         };
-        let read = ReadRow { mapping: self, zone: zone.as_ref() };
+        let read =
+            ReadRow { mapping: self, zone: zone.as_ref(), negative: std::cell::Cell::new(0) };
         let mut rows = MapRows::open(input, self.file.separator, self.file.skip_lines)?;
         let used = self.file.columns.values().filter_map(|column| column.column.as_deref());
         rows.require_columns(used)?;
@@ -297,6 +298,9 @@ impl Mapping {
             return Err(
                 input.error(None, format!("holds no row that the mapping can read{because}"))
             );
+        }
+        if read.negative.get() > 0 {
+            part.notes.push(format!("negative readings, null: {}", read.negative.get()));
         }
         sink.end(part)
     }
@@ -431,6 +435,8 @@ fn percent(value: f64, unit: &str) -> Result<f64, String> {
 struct ReadRow<'a> {
     mapping: &'a Mapping,
     zone: Option<&'a LocalZone>,
+    /// Negative readings so far: they say that there is none.
+    negative: std::cell::Cell<u64>,
 }
 
 impl ReadRow<'_> {
@@ -527,8 +533,10 @@ impl ReadRow<'_> {
     fn power(&self, row: &MapRow) -> Result<PowerRow, String> {
         let absent = || "has no time".to_owned();
         let source = self.mapping.file.source.as_ref().ok_or("has no source")?;
-        // A negative reading says that there is none.
-        let valid = |watts: f64| Some(watts).filter(|watts| *watts >= 0.0);
+        let valid = |value: f64| {
+            self.negative.set(self.negative.get() + u64::from(value < 0.0));
+            Some(value).filter(|value| *value >= 0.0)
+        };
         Ok(PowerRow {
             t_ns: self.time(row, "t")?.ok_or_else(absent)?,
             source: source.id.clone(),

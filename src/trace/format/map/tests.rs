@@ -37,6 +37,10 @@ fn a_delimited_table_is_read_by_its_units() {
         (Some(2_147_483_648), Some(25.0))
     );
     assert_eq!((collected.power[1].power_w, collected.power[1].energy_j), (None, None));
+    let negative = table.replace("412340", "-1");
+    let collected_negative = read(POWER, negative.as_bytes(), &options()).unwrap();
+    assert_eq!(collected_negative.power[0].power_w, None);
+    assert!(collected_negative.parts[0].notes.contains(&"negative readings, null: 1".to_owned()));
     let part = &collected.parts[0];
     assert_eq!((part.accelerator.as_deref(), part.accelerators), (Some("X100"), Some(2)));
     assert_eq!(part.clock.zone.as_deref(), Some("UTC"));

@@ -29,8 +29,8 @@ fn each_line_is_a_run() {
     let (runs, notes, failed) = imported("sglang-bench", MINIMAL, &options());
     assert!(failed.is_empty(), "{failed:?}");
     let ids: Vec<&str> = runs.iter().map(|run| manifest(run).run_id.as_str()).collect();
-    assert_eq!(ids, ["input", "input_a"]);
-    let plain = manifest(&runs[0]);
+    assert_eq!(ids, ["input_a", "input"]);
+    let plain = manifest(&runs[1]);
     assert_eq!(plain.kind, RunKind::Summary);
     let claim = |metric: &str| {
         plain.claims.iter().find(|claim| claim.metric == metric).map(|claim| claim.value)

@@ -33,7 +33,7 @@ fn stat_lines_of_every_generation_are_read() {
     );
     insta::assert_snapshot!(
         values("(APIServer pid=1) INFO 01-15 12:34:56 [loggers.py:123] 2 Engines Aggregated: Avg prompt throughput: 1.0 tokens/s, Running: 3 reqs"),
-        @r#""engines=/"2/"" avg_prompt_throughput_tokens_s=1 running_reqs=3"#
+        @r#""engines=\"2\"" avg_prompt_throughput_tokens_s=1 running_reqs=3"#
     );
     insta::assert_snapshot!(
         values("INFO 01-15 12:34:56 [metrics.py:86] SpecDecoding metrics: Mean acceptance length: 2.40, Accepted: 700 tokens, Per-position acceptance rate: 0.800, 0.600, Avg Draft acceptance rate: 70.0%"),
