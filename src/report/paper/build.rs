@@ -260,10 +260,7 @@ impl<'a> Reasons<'a> {
                     _ if !names => String::new(),
                     runs => format!(" ({})", few(runs)),
                 };
-                let meaning = Reason::ALL.iter().find(|reason| reason.code() == code);
-                let meaning =
-                    meaning.map_or_else(String::new, |reason| format!(": {}", reason.meaning()));
-                format!("{code}{runs}{meaning}")
+                explained(code, &runs)
             })
             .collect();
         texts.join("; ")
@@ -275,6 +272,14 @@ impl<'a> Reasons<'a> {
             Some(reasons.get(self.column?)?.as_str()?.to_owned())
         });
         by_column.or_else(|| self.of_row.and_then(|values| text_at(values, row)).map(printable))
+    }
+}
+
+/// A reason with what it means; `runs` stands behind its code.
+pub(super) fn explained(code: &str, runs: &str) -> String {
+    match Reason::ALL.iter().find(|reason| reason.code() == code) {
+        Some(reason) => format!("{code}{runs}: {}", reason.meaning()),
+        None => format!("{code}{runs}"),
     }
 }
 
@@ -296,7 +301,7 @@ fn synthetic_share(source: &StoredTable, rows: &[usize]) -> Option<SyntheticShar
 }
 
 /// The caption, which says first where data are simulated.
-fn stamped(caption: &str, share: SyntheticShare) -> String {
+pub(super) fn stamped(caption: &str, share: SyntheticShare) -> String {
     let stamp = match share {
         SyntheticShare::None => "",
         SyntheticShare::Some => "Partly synthetic data (simulated and measured). ",

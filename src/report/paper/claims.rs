@@ -1,9 +1,11 @@
 //! The published values that came with the data, checked like those of a paper.
 
+use super::build::{explained, stamped};
 use super::compare::{ComparedCell, Comparison, Verdict};
 use super::number::PublishedNumber;
 use super::table::Content;
 use crate::error::ReportError;
+use crate::provenance::SyntheticShare;
 use crate::results::{Results, StoredTable};
 use crate::text::printable;
 
@@ -13,10 +15,14 @@ use crate::text::printable;
 /// # Errors
 /// When the results have no such table, or it cannot be read.
 pub fn compare_claims(results: &Results, percent: f64) -> Result<Comparison, ReportError> {
-    compare_table(&results.table("claims")?, percent)
+    compare_table(&results.table("claims")?, results.manifest().synthetic, percent)
 }
 
-fn compare_table(claims: &StoredTable, percent: f64) -> Result<Comparison, ReportError> {
+fn compare_table(
+    claims: &StoredTable,
+    archive: SyntheticShare,
+    percent: f64,
+) -> Result<Comparison, ReportError> {
     let text = |name: &str| claims.text(name);
     let (runs, metrics, units) = (text("run_id")?, text("metric")?, text("unit")?);
     let (reasons, sources) = (text("reason")?, text("source")?);
@@ -48,13 +54,13 @@ fn compare_table(claims: &StoredTable, percent: f64) -> Result<Comparison, Repor
                 recomputed: content,
                 tolerance: number.map(|number| number.tolerance(percent)),
                 verdict,
-                remark: reason,
+                remark: reason.map(|code| explained(&code, "")),
             })
         })
         .collect();
     Ok(Comparison {
         table: "claims".to_owned(),
-        caption: "values that came with the data.".to_owned(),
+        caption: stamped("values that came with the data.", archive),
         row_keys: vec!["run_id".to_owned(), "source".to_owned()],
         cells,
         left_out: Vec::new(),

@@ -2,7 +2,7 @@
 //! published.
 //!
 //! A [`Paper`] is a declaration in TOML; those of [`BUILT_IN`] are written in the same language. Each of
-//! its tables is made from one result table, printed by [`render`], and compared cell by cell with
+//! its tables is made from one result table, printed in a [`Document`], and compared cell by cell with
 //! [`Published`] values. Everything but [`make`], [`compare_claims`] and the reading of result tables
 //! behind them is a function of text and tables alone.
 

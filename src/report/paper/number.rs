@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn a_half_unit_of_the_last_place_is_within() {
         let agrees = |text: &str, value| PublishedNumber::parse(text).unwrap().agrees_with(value);
-        assert!(agrees("6280.2140", 6280.213_95));
-        assert!(!agrees("6280.2140", 6280.213_94));
+        assert!(agrees("6280.2140", 6_280.213_95));
+        assert!(!agrees("6280.2140", 6_280.213_94));
         assert!(agrees("1.2e3", 1249.0));
         assert!(!agrees("1200", 1249.0));
         // 0.5% of 1200 is 6, and half a unit.
