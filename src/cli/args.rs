@@ -59,6 +59,7 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Fit(Fit),
     Predict(Predict),
+    Plot(crate::command::plot::Plot),
     Geometry(Geometry),
     Spec(Spec),
     Simulate(Simulate),

@@ -23,12 +23,6 @@ pub enum FigureError {
         /// What would be right.
         expected: &'static str,
     },
-    /// The PNG could not be encoded.
-    #[error("the PNG cannot be encoded: {message}")]
-    Encode {
-        /// What the encoder says.
-        message: String,
-    },
 }
 
 /// A figure that checks its data, by name.

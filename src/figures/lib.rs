@@ -20,7 +20,7 @@
 //! };
 //! let drawing = figure.draw()?;
 //! assert!(drawing.to_svg().contains("history 1024 tokens"));
-//! assert_eq!(&drawing.to_png()?[1..4], b"PNG");
+//! assert_eq!(&drawing.to_png()[1..4], b"PNG");
 //! # Ok::<(), wattrace_figures::FigureError>(())
 //! ```
 

@@ -8,6 +8,7 @@
 mod csv;
 mod dictionary;
 mod error;
+pub mod figure_data;
 #[cfg(test)]
 mod fixtures;
 mod frame;
@@ -27,4 +28,4 @@ pub use results::{
     Results, ResultsManifest, RunCounts, StoredColumn, StoredTable, remove_earlier_results,
 };
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
-pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};
+pub use write::{TableWriter, WrittenFile, WrittenTable, write_file, write_table};

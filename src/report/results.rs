@@ -286,6 +286,50 @@ impl StoredTable {
         }
     }
 
+    /// The values of a column of yes and no.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn booleans(&self, name: &str) -> Result<&[Option<bool>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::Bool(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "bool")),
+        }
+    }
+
+    /// The values of a column of counts.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn counts(&self, name: &str) -> Result<&[Option<u64>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::U64(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "uint64")),
+        }
+    }
+
+    /// The values of a column of times, ns since the Unix epoch.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn times(&self, name: &str) -> Result<&[Option<i64>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::Time(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "timestamp[ns, UTC]")),
+        }
+    }
+
+    /// The values of a column of lists of text.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn text_lists(&self, name: &str) -> Result<&[Option<Vec<String>>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::TextList(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "list<string>")),
+        }
+    }
+
     fn column_error(
         &self,
         column: &str,

@@ -12,6 +12,7 @@ mod node;
 mod release;
 mod requests;
 mod steady;
+mod timeline;
 mod windows;
 
 use wattrace_schema::{Flag, FlagSet, Interval, Reason, Run, RunKind};
@@ -29,6 +30,7 @@ pub(crate) use decode::tests as decode_tests;
 pub(crate) use decode::{BYTES_PER_GB, Place, place};
 pub use decode::{StepTiming, step_timings};
 pub(crate) use requests::{tpot_ms, ttft_ms};
+pub use timeline::{StageWindow, TIMELINE_BINS, Timeline, timeline};
 
 /// Version of the definitions: raised whenever a published number could change.
 pub const DEFINITIONS_VERSION: u32 = 1;

@@ -5,8 +5,9 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
-use wattrace_analysis::model::{ModelAnalysis, fit_archive};
+use wattrace_analysis::model::{ModelAnalysis, Observation, fit_archive};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
+use wattrace_report::tables::RunTimeline;
 use wattrace_report::{
     Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
     remove_earlier_results, tables, text, write_table,
@@ -43,11 +44,13 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         .transpose()?;
     let mut records = Vec::with_capacity(locations.len());
     let mut observations = Vec::new();
+    let mut timelines = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
             writer.append(rows)?;
         }
+        timelines.extend(done.timeline.map(|timeline| (done.record.run_id().to_owned(), timeline)));
         records.push(done.record);
         add_observation(&mut observations, done.observation);
         warnings.extend(done.warnings);
@@ -61,6 +64,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     }
 
     let mut written = write_tables(&args.out, &records, model.as_ref(), &provenance)?;
+    written.extend(write_figure_tables(&args.out, &timelines, &observations, &provenance)?);
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
@@ -168,6 +172,20 @@ fn write_tables(
 ) -> Result<Vec<WrittenTable>, Failure> {
     let mut all = vec![tables::runs(records), tables::metrics(records), tables::claims(records)];
     all.extend(model.map(|model| tables::model_tables(&model.tables)).into_iter().flatten());
+    all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
+}
+
+/// The tables that hold what figures show and no other table does.
+fn write_figure_tables(
+    folder: &Path,
+    timelines: &[RunTimeline],
+    observations: &[Observation],
+    provenance: &Provenance,
+) -> Result<Vec<WrittenTable>, Failure> {
+    let mut all = vec![tables::power_timeline(timelines), tables::stages(timelines)];
+    if !observations.is_empty() {
+        all.push(tables::step_times(observations));
+    }
     all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod fit;
 pub(crate) mod geometry;
 pub(crate) mod import;
 pub(crate) mod man;
+pub(crate) mod plot;
 pub(crate) mod predict;
 pub(crate) mod simulate;
 pub(crate) mod spec;

@@ -11,8 +11,6 @@ pub(crate) const FAMILY: &str = "DejaVu Sans, Noto Sans, Helvetica, Arial, sans-
 
 /// From the top of a text's box to its baseline, in em; plotters' SVG text hangs its top by as much.
 pub(crate) const ASCENT_EM: f64 = 0.76;
-/// From the baseline to the bottom of a text's box, in em.
-pub(crate) const DESCENT_EM: f64 = 0.24;
 
 static DEJAVU_SANS: LazyLock<FontRef<'static>> = LazyLock::new(|| {
     FontRef::try_from_slice(dejavu::sans::regular())

@@ -5,6 +5,7 @@ pub(crate) mod font;
 mod output;
 pub(crate) mod page;
 pub(crate) mod panel;
+mod png;
 mod raster;
 pub(crate) mod scene;
 pub(crate) mod style;

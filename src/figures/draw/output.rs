@@ -13,7 +13,6 @@ use super::font;
 use super::raster;
 use super::scene::{Anchor, MM, Point, Scene, Shape, Text, WIDTH};
 use super::style::Colour;
-use crate::error::FigureError;
 
 /// plotters sets a text of size s at s/1.24 em.
 const PLOTTERS_SIZE: f64 = 1.24;
@@ -70,19 +69,9 @@ impl Drawing {
     }
 
     /// The figure as PNG, 20 pixels a millimetre (508 dpi), which the file says.
-    ///
-    /// # Errors
-    /// [`FigureError::Encode`], when the encoder refuses the image.
-    pub fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        raster::png(self.size(), |backend| paint(&self.scene, backend))
-            .map_err(|error| FigureError::Encode { message: error.to_string() })
-    }
-
-    /// Every text of the figure.
-    #[cfg(test)]
-    pub(crate) fn texts(&self) -> Vec<&Text> {
-        let text = |shape| if let &Shape::Text(ref text) = shape { Some(text) } else { None };
-        self.scene.shapes.iter().filter_map(text).collect()
+    #[must_use]
+    pub fn to_png(&self) -> Vec<u8> {
+        raster::draw(self.size(), |backend| paint(&self.scene, backend))
     }
 }
 

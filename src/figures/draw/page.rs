@@ -136,7 +136,7 @@ impl Page {
         let at = Point::new(MARGIN, self.y + 0.9 * TEXT);
         let title = font::elide(&y.title, TEXT, WIDTH - 2.0 * MARGIN);
         self.scene.text(&title, at, Anchor::Start, TEXT, INK);
-        let top = self.y + 1.7 * TEXT;
+        let top = self.y + if title.is_empty() { 0.5 } else { 1.7 } * TEXT;
         // The last label stands in the middle under its tick, which may be the end of the axis.
         let last = x.ticks.last().map_or(0.0, |tick| font::width(&tick.label, SMALL) / 2.0);
         let right = WIDTH - RIGHT.max(MARGIN + last);

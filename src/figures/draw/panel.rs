@@ -25,7 +25,7 @@ pub(crate) fn gutter(axis: &Axis) -> f64 {
 }
 
 /// What the labels under a horizontal axis need, ticks and title included.
-pub(crate) const FOOT: f64 = TICK + TICK_GAP + 1.15 * SMALL + 1.35 * TEXT;
+pub(crate) const FOOT: f64 = TICK + TICK_GAP + 1.3 * SMALL + 1.35 * TEXT;
 /// The same without labels.
 pub(crate) const BARE_FOOT: f64 = TICK + 0.8 * MM;
 
@@ -103,7 +103,7 @@ impl Panel {
             })
             .collect();
         let every = thinning(&boxes, 0.6 * SMALL);
-        let baseline = bottom + TICK + TICK_GAP + 0.75 * SMALL;
+        let baseline = bottom + TICK + TICK_GAP + 0.9 * SMALL;
         for tick in self.x.ticks.iter().step_by(every) {
             let at = Point::new(self.at_x(tick.value), baseline);
             scene.text(&tick.label, at, Anchor::Middle, SMALL, INK);

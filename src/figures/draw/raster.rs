@@ -1,33 +1,32 @@
 //! PNG: drawn at the canvas' own fineness, then each two by two units averaged to one pixel.
 
+use super::png::{self, CHANNELS};
+use super::scene::MM;
 use plotters_backend::{
     BackendColor, BackendCoord, BackendStyle, DrawingBackend, DrawingErrorKind,
 };
 use plotters_bitmap::BitMapBackend;
-use png::{BitDepth, ColorType, EncodingError, PixelDimensions, Unit};
-
-use super::scene::MM;
 
 /// Canvas units along the side of one pixel.
 const UNITS: usize = 2;
-const CHANNELS: usize = 3;
 
 /// Pixels in a metre, for the file to say how large it is meant.
 const PIXELS_PER_METRE: u32 = (MM as u32) * 1000 / (UNITS as u32);
 
 /// Draws on a bitmap of `size` canvas units and encodes it.
-pub(super) fn png(
+pub(super) fn draw(
     size: (u32, u32),
     paint: impl FnOnce(&mut Raster<'_>) -> Result<(), DrawingErrorKind<Error>>,
-) -> Result<Vec<u8>, EncodingError> {
+) -> Vec<u8> {
     // Whole pixels only.
     let step = UNITS as u32;
     let (width, height) = (size.0.next_multiple_of(step), size.1.next_multiple_of(step));
     let mut canvas = vec![255; width as usize * height as usize * CHANNELS];
+    // A bitmap in memory refuses nothing: plotters' error type is that of files.
     let painted = paint(&mut Raster(BitMapBackend::with_buffer(&mut canvas, (width, height))));
-    // A bitmap in memory refuses nothing.
     debug_assert!(painted.is_ok());
-    encode(&averaged(&canvas, width as usize), width / step, height / step)
+    let pixels = averaged(&canvas, width as usize);
+    png::encode(&pixels, width / step, height / step, PIXELS_PER_METRE)
 }
 
 /// The mean of every two by two units.
@@ -48,23 +47,6 @@ fn averaged(canvas: &[u8], width: usize) -> Vec<u8> {
         }
     }
     pixels
-}
-
-fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, EncodingError> {
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(ColorType::Rgb);
-    encoder.set_depth(BitDepth::Eight);
-    encoder.set_compression(png::Compression::Balanced);
-    encoder.set_pixel_dims(Some(PixelDimensions {
-        xppu: PIXELS_PER_METRE,
-        yppu: PIXELS_PER_METRE,
-        unit: Unit::Meter,
-    }));
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(pixels)?;
-    writer.finish()?;
-    Ok(file)
 }
 
 type Error = <BitMapBackend<'static> as DrawingBackend>::ErrorType;

@@ -46,8 +46,9 @@ pub struct AblationErrors {
     pub forms: Vec<FormErrors>,
 }
 
-/// Height of one setting of a form.
+/// Height of one setting of a form; less where there are many.
 const ROW: f64 = 2.6 * MM;
+const LOW_ROW: f64 = 2.0 * MM;
 /// Between two forms.
 const FORM_GAP: f64 = 2.2 * MM;
 
@@ -87,7 +88,7 @@ impl AblationErrors {
         if low > 0.0 && high / low > 10.0 {
             Axis::logarithmic("Held-out error of a cell mean", "%", (low, high), 7)
         } else {
-            Axis::linear("Held-out error of a cell mean", "%", (0.0, high), 6)
+            Axis::linear("Held-out error of a cell mean", "%", (0.0, high.max(1.0)), 6)
         }
     }
 
@@ -126,7 +127,9 @@ impl Figure for AblationErrors {
             forms.iter().map(|form| font::elide(&form.form, SMALL, limit)).collect();
         let widest = names.iter().map(|name| font::width(name, SMALL)).fold(0.0, f64::max);
         let left = MARGIN + widest + 1.5 * MM;
-        let height: f64 = forms.iter().map(|form| ROW * form.errors.len() as f64 + FORM_GAP).sum();
+        let row_height = if self.settings.len() > 4 { LOW_ROW } else { ROW };
+        let height: f64 =
+            forms.iter().map(|form| row_height * form.errors.len() as f64 + FORM_GAP).sum();
         let rows = Axis {
             title: String::new(),
             scale: Scale::Linear,
@@ -137,7 +140,7 @@ impl Figure for AblationErrors {
         let panel = page.panel(left, height, self.axis(), rows, true);
         let mut top = panel.area.top;
         for (form, name) in forms.iter().zip(&names) {
-            let own = ROW * form.errors.len() as f64 + FORM_GAP;
+            let own = row_height * form.errors.len() as f64 + FORM_GAP;
             let at = Point::new(left - 1.2 * MM, top + own / 2.0 + 0.35 * SMALL);
             page.scene.text(name, at, Anchor::End, SMALL, INK);
             if top > panel.area.top {
@@ -145,7 +148,7 @@ impl Figure for AblationErrors {
                 page.scene.line(ends.to_vec(), Stroke::solid(GRID, 2.0 * HAIRLINE));
             }
             for (row, error) in form.errors.iter().enumerate() {
-                let y = top + FORM_GAP / 2.0 + ROW * (row as f64 + 0.5);
+                let y = top + FORM_GAP / 2.0 + row_height * (row as f64 + 0.5);
                 dumbbell(&mut page, &panel, error, looks[error.setting], y);
             }
             top += own;

@@ -127,7 +127,7 @@ impl Figure for Amortisation {
         page.legend(&entries);
         let limits: Vec<String> = LIMITS.iter().map(|limit| number(100.0 * limit)).collect();
         page.note(&format!(
-            "Markers: from here on, start-up and release are under {} % of the energy.",
+            "Markers: start-up and release fall under {} % of the energy.",
             limits.join(", ")
         ));
 
@@ -137,6 +137,9 @@ impl Figure for Amortisation {
             let points: Vec<_> =
                 curve.points.iter().map(|point| (point.requests, point.j_per_token)).collect();
             upper.line(scene, &points, look.stroke());
+            if let [only] = points[..] {
+                upper.marker(scene, only, (look.marker, look.colour), false);
+            }
             for mark in curve.marks.iter().filter(|mark| within(&upper.x, mark.requests)) {
                 if let Some(energy) = between(&points, mark.requests) {
                     upper.marker(scene, (mark.requests, energy), (look.marker, look.colour), true);
@@ -157,6 +160,9 @@ impl Figure for Amortisation {
                 .map(|point| (point.requests, 100.0 * point.fixed_share))
                 .collect();
             lower.line(scene, &points, look.stroke());
+            if let [only] = points[..] {
+                lower.marker(scene, only, (look.marker, look.colour), false);
+            }
             for mark in curve.marks.iter().filter(|mark| within(&lower.x, mark.requests)) {
                 let at = (mark.requests, lower.y.clamp(100.0 * mark.share));
                 lower.marker(scene, at, (look.marker, look.colour), true);

@@ -89,10 +89,7 @@ impl Figure for EnergyBatchHistory {
             .iter()
             .zip(&looks)
             .map(|(line, look)| {
-                (
-                    Key::LineAndMarker(*look),
-                    format!("history {} tokens", number(line.history_tokens.round())),
-                )
+                (Key::LineAndMarker(*look), format!("history {:.0} tokens", line.history_tokens))
             })
             .collect();
         page.legend(&entries);

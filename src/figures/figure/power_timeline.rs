@@ -6,8 +6,7 @@ use crate::draw::page::{Entry, Key, MARGIN, Page, rule};
 use crate::draw::panel::Panel;
 use crate::draw::scene::{Anchor, MM, Point, Rect, Scene, Stroke, WIDTH};
 use crate::draw::style::{
-    BLUE, Colour, DASHED, DATA_LINE, GREEN, GREY, HAIRLINE, INK, ORANGE, PURPLE, SKY, SMALL,
-    VERMILION,
+    BLUE, Colour, DASHED, DATA_LINE, GREEN, GREY, HAIRLINE, INK, ORANGE, PURPLE, SMALL, VERMILION,
 };
 use crate::error::Check;
 use crate::{Drawing, Figure, FigureError, FigureKind};
@@ -148,7 +147,8 @@ impl PowerTimeline {
         if !self.node.is_empty() {
             entries.push((Key::Line(NODE), "node".to_owned()));
         }
-        entries.push((Key::Swatch(RANGE), "lowest to highest".to_owned()));
+        let range = if self.boards.is_empty() { NODE_RANGE } else { BOARDS_RANGE };
+        entries.push((Key::Swatch(range), "pale: lowest to highest".to_owned()));
         if self.stages.iter().any(|span| span.stage == StageName::Steady) {
             entries.push((Key::Swatch(STEADY_BAND), "steady window".to_owned()));
         }
@@ -158,10 +158,12 @@ impl PowerTimeline {
 
 const BOARDS: Stroke = Stroke::solid(BLUE, DATA_LINE);
 const NODE: Stroke = Stroke { colour: VERMILION, width: DATA_LINE, dash: DASHED };
-/// A tint of the sky blue, to lie under both lines.
-const RANGE: Colour = Colour(190, 222, 244);
+/// A tint of the sky blue.
+const BOARDS_RANGE: Colour = Colour(187, 225, 246);
+/// A tint of the vermilion.
+const NODE_RANGE: Colour = Colour(240, 197, 163);
 /// A tint of the green.
-const STEADY_BAND: Colour = Colour(217, 240, 233);
+const STEADY_BAND: Colour = Colour(217, 240, 234);
 
 impl Figure for PowerTimeline {
     fn kind(&self) -> &'static FigureKind {
@@ -188,8 +190,8 @@ impl Figure for PowerTimeline {
             panel.grid(scene);
         }
         strip(scene, &panel, &stages, strip_y);
-        for bins in [&self.boards, &self.node] {
-            ranges(scene, &panel, bins, &unit);
+        for (bins, colour) in [(&self.boards, BOARDS_RANGE), (&self.node, NODE_RANGE)] {
+            ranges(scene, &panel, bins, &unit, colour);
         }
         for (bins, stroke) in [(&self.boards, BOARDS), (&self.node, NODE)] {
             means(scene, &panel, bins, &unit, stroke);
@@ -262,7 +264,7 @@ fn pieces(bins: &[PowerBin]) -> impl Iterator<Item = &[PowerBin]> {
     bins.chunk_by(|a, b| (b.start_s - a.end_s).abs() <= 0.01 * (a.end_s - a.start_s).abs())
 }
 
-fn ranges(scene: &mut Scene, panel: &Panel, bins: &[PowerBin], unit: &TimeUnit) {
+fn ranges(scene: &mut Scene, panel: &Panel, bins: &[PowerBin], unit: &TimeUnit, colour: Colour) {
     for piece in pieces(bins) {
         let edge = |value: fn(&PowerBin) -> f64| {
             piece.iter().flat_map(move |bin| {
@@ -271,7 +273,7 @@ fn ranges(scene: &mut Scene, panel: &Panel, bins: &[PowerBin], unit: &TimeUnit) 
         };
         let mut points: Vec<Point> = edge(|bin| bin.max_w).collect();
         points.extend(edge(|bin| bin.min_w).collect::<Vec<_>>().into_iter().rev());
-        scene.area(points, RANGE);
+        scene.area(points, colour);
     }
 }
 
@@ -310,6 +312,7 @@ impl TimeUnit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::style::SKY;
 
     #[test]
     fn labels_move_apart_and_stay_inside() {
@@ -337,6 +340,12 @@ mod tests {
         let names: std::collections::BTreeSet<_> =
             StageName::ALL.iter().map(|stage| stage.name()).collect();
         assert_eq!(names.len(), StageName::ALL.len());
-        assert!(SKY.tint(0.4) == Colour(187, 225, 246));
+    }
+
+    #[test]
+    fn pale_colours_are_tints() {
+        assert_eq!(BOARDS_RANGE, SKY.tint(0.4));
+        assert_eq!(NODE_RANGE, VERMILION.tint(0.36));
+        assert_eq!(STEADY_BAND, GREEN.tint(0.15));
     }
 }

@@ -64,7 +64,7 @@ impl RequestEnergy {
             ),
             (
                 Key::Line(Stroke::solid(BLUE, DATA_LINE)),
-                format!("CV of {} requests from here", self.window_requests),
+                format!("CV of this and the next {}", self.window_requests.saturating_sub(1)),
             ),
             (Key::Line(rule(VERMILION, DASHED)), format!("threshold {}", number(self.threshold))),
         ];

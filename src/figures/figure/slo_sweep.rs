@@ -122,7 +122,8 @@ impl SloSweep {
         let beyond = axis.high * 1.12;
         if unlimited {
             axis.ticks.push(Tick { value: beyond, label: "max".to_owned() });
-            axis.high = axis.high * 1.16;
+            axis.high *= 1.16;
+            axis.title.push_str("; max: sent without a limit");
         }
         (axis, beyond)
     }

@@ -38,9 +38,9 @@ pub struct SteadyLifecycle {
 
 const ROW: f64 = 6.2 * MM;
 /// Width of the names on each side.
-const NAMES: f64 = 31.0 * MM;
+const NAMES: f64 = 28.0 * MM;
 /// Width of the ranks.
-const RANKS: f64 = 6.0 * MM;
+const RANKS: f64 = 5.6 * MM;
 
 /// Place and rank of every value: places in the order of values, then names; ranks averaged over ties.
 fn ranks(models: &[ModelEnergy], value: impl Fn(&ModelEnergy) -> f64) -> Vec<(usize, f64)> {

@@ -5,6 +5,7 @@
 mod claims;
 mod metrics;
 mod model;
+mod power_timeline;
 mod requests;
 mod runs;
 #[cfg(test)]
@@ -17,7 +18,8 @@ use crate::table::ResultTable;
 pub(crate) use claims::comparisons;
 pub use claims::{agrees_as_printed, claims};
 pub use metrics::metrics;
-pub use model::model_tables;
+pub use model::{model_tables, step_times};
+pub use power_timeline::{RunTimeline, power_timeline, stages};
 pub use requests::requests;
 pub use runs::runs;
 
@@ -26,6 +28,7 @@ pub use runs::runs;
 pub fn declarations() -> Vec<ResultTable> {
     let no_requests = wattrace_schema::Requests::default();
     let mut tables = vec![runs(&[]), metrics(&[]), claims(&[]), requests("", &no_requests, &[])];
+    tables.extend([power_timeline(&[]), stages(&[]), step_times(&[])]);
     tables.extend(model_tables(&ModelTables::default()));
     tables
 }
