@@ -77,6 +77,9 @@ struct DrawnFile {
     sha256: String,
 }
 
+/// The files of one figure, or why it cannot be drawn.
+type Drawn = Result<Vec<DrawnFile>, FigureError>;
+
 /// A figure that was not drawn, and why.
 #[derive(Debug, Serialize)]
 struct NotDrawn {
@@ -131,7 +134,7 @@ fn draw(
         .flat_map(|set| set.figures.iter().map(move |figure| (set.kind, figure)))
         .collect();
     let progress = output.progress(all.len(), "drawing");
-    let drawn: Vec<Result<Result<Vec<DrawnFile>, FigureError>, Failure>> = all
+    let drawn: Vec<Result<Drawn, Failure>> = all
         .par_iter()
         .map(|(kind, named)| {
             let files = draw_one(kind, named, out, formats);
@@ -157,7 +160,7 @@ fn draw_one(
     named: &NamedFigure,
     out: &Path,
     formats: &[Format],
-) -> Result<Result<Vec<DrawnFile>, FigureError>, Failure> {
+) -> Result<Drawn, Failure> {
     let drawing = match named.figure.draw() {
         Ok(drawing) => drawing,
         Err(error) => return Ok(Err(error)),

@@ -52,7 +52,7 @@ pub const FIGURES: &[FigureKind] = &[
 ];
 
 /// The numbers of one figure.
-pub trait Figure {
+pub trait Figure: Send + Sync {
     /// Which figure it is.
     fn kind(&self) -> &'static FigureKind;
 

@@ -324,14 +324,3 @@ fn every_kind_is_listed_once_and_has_cases() {
     let drawn: BTreeSet<&str> = cases::all().iter().map(|(_, figure)| figure.kind().name).collect();
     assert_eq!(drawn, names);
 }
-
-// SCRATCH
-#[test]
-#[allow(clippy::disallowed_methods)]
-fn scratch_write() {
-    for (case, figure) in cases::all() {
-        let drawing = figure.draw().unwrap();
-        std::fs::write(format!("/tmp/figures/out/{case}.png"), drawing.to_png()).unwrap();
-        std::fs::write(format!("/tmp/figures/out/{case}.svg"), drawing.to_svg()).unwrap();
-    }
-}

@@ -21,14 +21,15 @@ pub(super) fn figures(source: &Source<'_>) -> Result<Found, FigureDataError> {
             boards: Vec::new(),
             node: Vec::new(),
             stages: stages_of(&stages, &run_id)?,
-            run_id,
+            run_id: run_id.clone(),
         };
-        for range in
-            groups(run_ids).filter(|range| run_ids[range.start].as_ref() == Some(&figure.run_id))
-        {
+        let own = |range: &std::ops::Range<usize>| {
+            run_ids[range.start].as_deref() == Some(run_id.as_str())
+        };
+        for range in groups(run_ids).filter(own) {
             add_bins(&power, range, &mut figure)?;
         }
-        figures.push((figure.run_id.clone(), Box::new(figure)));
+        figures.push((run_id, Box::new(figure)));
     }
     if figures.is_empty() {
         return Err(source.lacking("no run has power samples"));
