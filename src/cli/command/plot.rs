@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Plot, output: &Output) -> Result<Exit, Failure> {
 
     for set in &sets {
         if let Some(note) = &set.note {
-            output.detail(&format!("{}: {note}", set.kind.name));
+            output.warn(&format!("{}: {note}", set.kind.name));
         }
     }
     report(&files, &not_drawn, &out, output)?;

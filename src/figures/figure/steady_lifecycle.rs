@@ -1,5 +1,7 @@
 //! Models ranked by steady and by lifecycle energy per token, side by side.
 
+use std::collections::BTreeSet;
+
 use crate::draw::axis::number;
 use crate::draw::font;
 use crate::draw::page::{Entry, Key, MARGIN, Page};
@@ -41,6 +43,17 @@ const ROW: f64 = 6.2 * MM;
 const NAMES: f64 = 28.0 * MM;
 /// Width of the ranks.
 const RANKS: f64 = 5.6 * MM;
+
+/// The names without the account that published each model, unless that alone tells two apart.
+fn short_names(models: &[ModelEnergy]) -> Vec<&str> {
+    let short = |name: &'_ str| name.rfind('/').map_or(0, |slash| slash + 1);
+    let names: Vec<&str> = models.iter().map(|model| &model.model[short(&model.model)..]).collect();
+    let distinct: BTreeSet<&str> = names.iter().copied().collect();
+    if distinct.len() == models.len() {
+        return names;
+    }
+    models.iter().map(|model| model.model.as_str()).collect()
+}
 
 /// Place and rank of every value: places in the order of values, then names; ranks averaged over ties.
 fn ranks(models: &[ModelEnergy], value: impl Fn(&ModelEnergy) -> f64) -> Vec<(usize, f64)> {
@@ -132,9 +145,10 @@ impl Figure for SteadyLifecycle {
                 scene.marker(end, marker, stroke.colour, true);
             }
         }
+        let names = short_names(&self.models);
         for (index, model) in self.models.iter().enumerate() {
             let colour = if self.swaps(model) { VERMILION } else { INK };
-            let name = font::elide(&model.model, SMALL, NAMES);
+            let name = font::elide(names[index], SMALL, NAMES);
             let sides = [
                 (steady[index], left, -1.0, Anchor::End, model.steady_j_per_token),
                 (lifecycle[index], right, 1.0, Anchor::Start, model.lifecycle_j_per_token),
@@ -155,6 +169,20 @@ impl Figure for SteadyLifecycle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accounts_are_left_out_where_names_stay_distinct() {
+        let model = |model: &str| ModelEnergy {
+            model: model.into(),
+            steady_j_per_token: 1.0,
+            lifecycle_j_per_token: 1.0,
+        };
+        assert_eq!(
+            short_names(&[model("Qwen/Qwen2.5-7B"), model("Phi-4")]),
+            ["Qwen2.5-7B", "Phi-4"]
+        );
+        assert_eq!(short_names(&[model("a/m"), model("b/m")]), ["a/m", "b/m"]);
+    }
 
     #[test]
     fn ties_share_their_rank_and_keep_apart() {
