@@ -49,7 +49,7 @@ impl Axis {
         Self::steps(quantity, unit, step, (first, last), (low, high))
     }
 
-    /// Ticks at `first`·step, … `last`·step. Values of five digits and more, or below a thousandth, are
+    /// Ticks at `first`·step, … `last`·step. Values of six digits and more, or below a hundredth, are
     /// counted in powers of a thousand, which the title names.
     fn steps(
         quantity: &str,
@@ -59,10 +59,10 @@ impl Axis {
         (low, high): (f64, f64),
     ) -> Self {
         let largest = low.abs().max(high.abs());
-        let thousands = if largest >= 1e5 || largest < 1e-2 {
-            (largest.log10() / 3.0).floor() as i32
-        } else {
+        let thousands = if (1e-2..1e5).contains(&largest) {
             0
+        } else {
+            (largest.log10() / 3.0).floor() as i32
         };
         let factor = 1000_f64.powi(thousands);
         let decimals = decimals(step / factor);
