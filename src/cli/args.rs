@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Rank(Rank),
     Explain(Explain),
     Tables(Tables),
+    Plot(crate::command::plot::Plot),
     Geometry(Geometry),
     Spec(Spec),
     Simulate(Simulate),

@@ -47,6 +47,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Explain(args) => command::explain::run(args, &output),
         Command::Predict(args) => command::predict::run(args, &output),
         Command::Tables(args) => command::tables::run(args, &output),
+        Command::Plot(args) => command::plot::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
         Command::Spec(args) => command::spec::run(args, &output),
         Command::Simulate(args) => command::simulate::run(args, &output),

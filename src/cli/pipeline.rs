@@ -6,7 +6,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use wattrace_analysis::Options;
-use wattrace_analysis::metrics::{RequestEnergy, RunAnalysis, analyze};
+use wattrace_analysis::metrics::{RequestEnergy, RunAnalysis, Timeline, analyze, timeline};
 use wattrace_analysis::model::Observation;
 use wattrace_report::{ReportError, ResultTable, RunRecord, tables};
 use wattrace_schema::Run;
@@ -30,6 +30,8 @@ pub(crate) struct Done {
     pub(crate) record: RunRecord,
     /// What the decode energy model sees of it.
     pub(crate) observation: Option<Observation>,
+    /// Its power over time; none for a run without power and stamps.
+    pub(crate) timeline: Option<Timeline>,
     /// Rows of the `requests` table.
     pub(crate) requests: Option<ResultTable>,
     /// What was found while reading, each with its run.
@@ -88,15 +90,16 @@ fn one_run(location: &RunLocation, plan: &Plan) -> Done {
         Ok((run, mut analysis)) => {
             let observation = Observation::of(&run, &analysis.metrics);
             let requests = requests_table(&run, &analysis, plan);
+            let timeline = timeline(&run, &analysis.metrics);
             // The energies of single requests are in that table; a record keeps what one run sums up to.
             analysis.requests = analysis.requests.map(|_| Vec::new());
             let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
-            Done { record, observation, requests, warnings }
+            Done { record, observation, timeline, requests, warnings }
         }
         Err(error) => {
             let manifest = read_manifest(location).ok();
             let record = RunRecord { path, manifest, analysis: Err(error) };
-            Done { record, observation: None, requests: None, warnings }
+            Done { record, observation: None, timeline: None, requests: None, warnings }
         }
     }
 }

@@ -9,6 +9,7 @@ mod csv;
 mod dictionary;
 mod error;
 mod explain;
+pub mod figure_data;
 #[cfg(test)]
 mod fixtures;
 mod frame;
@@ -37,4 +38,4 @@ pub use results::{
 };
 pub use serving::{serving_runs, stored_serving_runs};
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
-pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};
+pub use write::{TableWriter, WrittenFile, WrittenTable, write_file, write_table};

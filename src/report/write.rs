@@ -60,6 +60,21 @@ pub fn write_table(
     writer.finish()
 }
 
+/// Writes a file whole, under a name without its extension.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_file(
+    dir: &Path,
+    name: &str,
+    extension: &str,
+    bytes: &[u8],
+) -> Result<WrittenFile, ReportError> {
+    let (partial, mut file) = PartialFile::create(dir, name, extension)?;
+    file.write_all(bytes).map_err(ReportError::io("write", &partial.path))?;
+    partial.complete()
+}
+
 /// Writes a table piece by piece, so that its length does not matter to memory. The files appear
 /// under their names only once [`TableWriter::finish`] has succeeded.
 pub struct TableWriter {

@@ -15,6 +15,7 @@ mod recipe;
 mod release;
 mod requests;
 mod steady;
+mod timeline;
 mod windows;
 
 use wattrace_schema::{Flag, FlagSet, Interval, Reason, Run, RunKind};
@@ -35,6 +36,7 @@ pub use decode::{StepTiming, step_timings};
 pub use device_energy::{DeviceEnergy, Stage};
 pub use recipe::{Recipe, RowsRule, recipe};
 pub(crate) use requests::{tpot_ms, ttft_ms};
+pub use timeline::{StageWindow, TIMELINE_BINS, Timeline, timeline};
 
 /// Version of the definitions: raised whenever a published number could change.
 pub const DEFINITIONS_VERSION: u32 = 1;

@@ -4,11 +4,13 @@ mod counter;
 mod devices;
 mod energy;
 mod integral;
+mod timeline;
 
 pub use devices::{DeviceSet, accelerators, node};
 pub use energy::{MeasuredDevice, StageEnergy, WindowEnergy, stage_energy, window_energy};
 pub(crate) use integral::value_between;
 pub use integral::{EnergyCurve, SamplesRead, max_gap_ns};
+pub use timeline::{PowerBin, power_bins};
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
-use wattrace_analysis::model::fit_archive;
+use wattrace_analysis::model::{Observation, fit_archive};
 use wattrace_analysis::ranking::{RankOptions, rank};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
+use wattrace_report::tables::RunTimeline;
 use wattrace_report::{
     Provenance, ResultTable, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter,
     WrittenTable, remove_earlier_results, serving_runs, tables, text, write_table,
@@ -44,11 +45,13 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         .transpose()?;
     let mut records = Vec::with_capacity(locations.len());
     let mut observations = Vec::new();
+    let mut timelines = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
             writer.append(rows)?;
         }
+        timelines.extend(done.timeline.map(|timeline| (done.record.run_id().to_owned(), timeline)));
         records.push(done.record);
         add_observation(&mut observations, done.observation);
         warnings.extend(done.warnings);
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let mut all = run_tables(&records);
     all.extend(ranking.iter().flat_map(tables::ranking_tables));
     all.extend(model.iter().flat_map(|model| tables::model_tables(&model.tables)));
+    all.extend(figure_tables(&timelines, &observations));
     let mut written = write_tables(&args.out, &all, &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
@@ -188,6 +192,15 @@ fn write_tables(
     provenance: &Provenance,
 ) -> Result<Vec<WrittenTable>, Failure> {
     all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
+}
+
+/// The tables that hold what figures show and no other table does.
+fn figure_tables(timelines: &[RunTimeline], observations: &[Observation]) -> Vec<ResultTable> {
+    let mut all = vec![tables::power_timeline(timelines), tables::stages(timelines)];
+    if !observations.is_empty() {
+        all.push(tables::step_times(observations));
+    }
+    all
 }
 
 /// Run ids that more than one run has: their rows can be told apart only by folder.

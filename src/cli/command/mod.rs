@@ -9,6 +9,7 @@ pub(crate) mod geometry;
 pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod notebook;
+pub(crate) mod plot;
 pub(crate) mod predict;
 pub(crate) mod rank;
 pub(crate) mod simulate;

@@ -6,6 +6,7 @@ mod claims;
 mod device_energies;
 mod metrics;
 mod model;
+mod power_timeline;
 mod ranking;
 mod requests;
 mod runs;
@@ -21,7 +22,8 @@ pub(crate) use claims::comparisons;
 pub use claims::{agrees_as_printed, claims};
 pub use device_energies::device_energies;
 pub use metrics::metrics;
-pub use model::model_tables;
+pub use model::{model_tables, step_times};
+pub use power_timeline::{RunTimeline, power_timeline, stages};
 pub use ranking::ranking_tables;
 pub use requests::requests;
 pub use runs::runs;
@@ -37,6 +39,7 @@ pub fn declarations() -> Vec<ResultTable> {
         claims(&[]),
         requests("", &no_requests, &[]),
     ];
+    tables.extend([power_timeline(&[]), stages(&[]), step_times(&[])]);
     tables.extend(ranking_tables(&Ranking::default()));
     tables.extend(model_tables(&ModelTables::default()));
     tables

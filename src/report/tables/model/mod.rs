@@ -13,11 +13,14 @@ mod identified_ranges;
 mod nested_tests;
 mod step_breaks;
 mod step_time_laws;
+mod step_times;
 mod substitution;
 mod transfer;
 
 use wattrace_analysis::model::ModelTables;
 use wattrace_schema::Reason;
+
+pub use step_times::step_times;
 
 use crate::table::{ResultTable, TableBuilder};
 
