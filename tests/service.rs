@@ -56,9 +56,8 @@ struct Truth {
 }
 
 fn truths(archive: &Path) -> Vec<Truth> {
-    let read = |path: PathBuf| -> Value {
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-    };
+    let read =
+        |path: PathBuf| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
     find_runs(archive)
         .unwrap()
         .iter()
@@ -170,7 +169,10 @@ fn a_simulated_sweep_gives_the_goodput_the_gate_and_the_capacity_of_its_truth() 
             assert_eq!(row["meets_slo"], point.meets, "{name} at {}", point.rate);
             assert_eq!(row["failed"], point.failed);
             assert_eq!(row["is_goodput_rate"], point.rate == best.rate);
-            assert_eq!((&row["slo_ttft_p99_ms"], &row["slo_tpot_p99_ms"]), (&500.0.into(), &60.0.into()));
+            assert_eq!(
+                (&row["slo_ttft_p99_ms"], &row["slo_tpot_p99_ms"]),
+                (&500.0.into(), &60.0.into())
+            );
         }
     }
     // The stall makes the median of five p99s infinite.
@@ -201,7 +203,10 @@ fn a_simulated_sweep_gives_the_goodput_the_gate_and_the_capacity_of_its_truth() 
     assert_eq!(candidate["cards_needed"], (1000.0 * t0 / t1).ceil());
     assert_eq!(row(&capacity["capacity"], "production")["cards_needed"], 1000);
     let vendor = row(&capacity["capacity"], "vendor-latest");
-    assert_eq!((&vendor["cards_needed"], &vendor["reason"]), (&Value::Null, &"accuracy-failed".into()));
+    assert_eq!(
+        (&vendor["cards_needed"], &vendor["reason"]),
+        (&Value::Null, &"accuracy-failed".into())
+    );
     assert!(vendor["goodput_tok_s"].as_f64().unwrap() > t0);
 }
 
@@ -304,7 +309,8 @@ fn a_report_made_twice_is_the_same_bytes_from_archive_and_results_alike() {
 
     // Another spec has no runs here.
     let other = folder.path().join("other.yaml");
-    std::fs::write(&other, read(spec.clone()).replace("ttft_p99_ms: 500", "ttft_p99_ms: 400")).unwrap();
+    std::fs::write(&other, read(spec.clone()).replace("ttft_p99_ms: 500", "ttft_p99_ms: 400"))
+        .unwrap();
     let ended = command(&["report"], &[("", archive), ("--spec", &other), ("--out", &third)]);
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.stderr.contains("holds no run under the spec"), "{ended:?}");
@@ -438,7 +444,10 @@ fn what_stands_behind_a_value_is_shown_beside_it() {
     let health = &tables["accelerator_health"][0];
     // 5 and 6 s are one event, 12 s another.
     assert_eq!((&health["throttle_events"], &health["throttled_samples"]), (&2.into(), &3.into()));
-    assert_eq!((&health["sm_clock_min_mhz"], &health["sm_clock_max_mhz"]), (&1200.into(), &1980.into()));
+    assert_eq!(
+        (&health["sm_clock_min_mhz"], &health["sm_clock_max_mhz"]),
+        (&1200.into(), &1980.into())
+    );
     assert_eq!(health["temperature_max_c"], 80.0);
     assert_eq!(health["throttle_reasons"][0], "sw-thermal-slowdown");
 }
@@ -451,7 +460,11 @@ fn more_bytes_than_memory_can_deliver_are_named_as_an_input_error() {
     write_run(&archive, "one", "production", Some(&spec));
     let path = archive.join("one/run.json");
     let manifest = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, manifest.replace("\"hbm_bandwidth_gb_s\": 1.0", "\"hbm_bandwidth_gb_s\": 0.4")).unwrap();
+    std::fs::write(
+        &path,
+        manifest.replace("\"hbm_bandwidth_gb_s\": 1.0", "\"hbm_bandwidth_gb_s\": 0.4"),
+    )
+    .unwrap();
     let ended = command(&["goodput"], &[("", &archive)]);
     assert_eq!(ended.code, 1, "{ended:?}");
     let expected = "run \"one\" memory bandwidth utilisation: (0.0400 GB weights + 0.0040 GB keys and \

@@ -252,9 +252,8 @@ impl StoredTable {
     pub fn to_json(&self) -> Vec<Value> {
         (0..self.rows)
             .map(|row| {
-                let cell = |column: &StoredColumn| {
-                    (column.name.clone(), column.values.cell_json(row))
-                };
+                let cell =
+                    |column: &StoredColumn| (column.name.clone(), column.values.cell_json(row));
                 Value::Object(self.columns.iter().map(cell).collect())
             })
             .collect()

@@ -62,7 +62,9 @@ impl ServiceTables {
     #[must_use]
     pub fn spec_hashes(&self) -> Vec<String> {
         let specs = self.view("specs");
-        (0..specs.rows()).filter_map(|row| specs.text(row, "spec_hash").map(str::to_owned)).collect()
+        (0..specs.rows())
+            .filter_map(|row| specs.text(row, "spec_hash").map(str::to_owned))
+            .collect()
     }
 
     /// Only what belongs to one spec.

@@ -43,9 +43,8 @@ impl ServiceReport {
         let nowhere =
             |column: &str| (0..goodput.rows()).all(|row| goodput.number(row, column).is_none());
         let flagged = |flag: Flag| {
-            (0..goodput.rows()).any(|row| {
-                goodput.list(row, "flags").iter().any(|code| code == flag.code())
-            })
+            (0..goodput.rows())
+                .any(|row| goodput.list(row, "flags").iter().any(|code| code == flag.code()))
         };
         let sentences = [
             (
@@ -58,10 +57,7 @@ impl ServiceReport {
                 self.tables.view("accuracy").rows() == 0,
                 "The spec sets no accuracy gate: nothing says whether the configurations answer equally well.",
             ),
-            (
-                flagged(Flag::TooFewRepeats),
-                "Fewer than five runs stand behind some values.",
-            ),
+            (flagged(Flag::TooFewRepeats), "Fewer than five runs stand behind some values."),
             (
                 flagged(Flag::AtSweepEnd),
                 "Some sweeps end before the objective fails: the true goodput may be higher.",
@@ -76,7 +72,10 @@ impl ServiceReport {
             .filter(|(applies, _)| *applies)
             .map(|(_, sentence)| sentence.to_owned());
         let others = (self.other_runs > 0).then(|| {
-            format!("{} further runs of the input were made under another spec or none.", self.other_runs)
+            format!(
+                "{} further runs of the input were made under another spec or none.",
+                self.other_runs
+            )
         });
         named.chain(said).chain(others).collect()
     }

@@ -111,10 +111,8 @@ impl<'table> TableView<'table> {
 
     /// Every flag of the table, in the order of their declaration.
     pub(crate) fn flags(&self) -> Vec<Flag> {
-        let present: Vec<&str> = (0..self.rows())
-            .flat_map(|row| self.list(row, "flags"))
-            .map(String::as_str)
-            .collect();
+        let present: Vec<&str> =
+            (0..self.rows()).flat_map(|row| self.list(row, "flags")).map(String::as_str).collect();
         Flag::ALL.iter().copied().filter(|flag| present.contains(&flag.code())).collect()
     }
 

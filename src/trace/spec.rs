@@ -25,8 +25,7 @@ pub fn read_run_spec(
 /// When the file cannot be read or is not a valid spec; every mistake is named with its line and field.
 pub fn read_spec(path: &Path) -> Result<LockedSpec, TraceError> {
     let text = fs::read_to_string(path).map_err(TraceError::io("read spec", path))?;
-    LockedSpec::parse(&text)
-        .map_err(|errors| TraceError::Spec { path: path.to_owned(), errors })
+    LockedSpec::parse(&text).map_err(|errors| TraceError::Spec { path: path.to_owned(), errors })
 }
 
 #[cfg(test)]
@@ -48,8 +47,9 @@ runs: {repeats: 1}
         let archive = TestArchive::new();
         let mut named = manifest("named");
         named.spec = Some("spec.yaml".into());
-        let location = archive
-            .write(named.clone(), |writer| writer.extra_file("spec.yaml", SPEC.as_bytes()).unwrap());
+        let location = archive.write(named.clone(), |writer| {
+            writer.extra_file("spec.yaml", SPEC.as_bytes()).unwrap()
+        });
         let spec = read_run_spec(&location, &named).unwrap().unwrap();
         assert_eq!(spec.hash(), LockedSpec::parse(SPEC).unwrap().hash());
         assert!(read_run_spec(&location, &manifest("none")).unwrap().is_none());

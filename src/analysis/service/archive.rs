@@ -174,9 +174,8 @@ fn fleets(
 }
 
 fn covered(runs: &[ServiceRun], spec: &LockedSpec) -> Vec<CoverageRow> {
-    let conditions: Vec<_> = of_spec(runs, Some(spec.hash()))
-        .map(|run| run.measurement.conditions.clone())
-        .collect();
+    let conditions: Vec<_> =
+        of_spec(runs, Some(spec.hash())).map(|run| run.measurement.conditions.clone()).collect();
     coverage(Some(spec.hash()), spec.fields(), &conditions)
 }
 
@@ -199,8 +198,7 @@ pub fn comparisons(
     options: &ServiceOptions,
 ) -> Comparisons {
     let specs = summaries(runs, options.reference.as_deref());
-    let subjects: Vec<_> =
-        sweeps.iter().map(|sweep| subject(sweep, runs, &specs, gates)).collect();
+    let subjects: Vec<_> = sweeps.iter().map(|sweep| subject(sweep, runs, &specs, gates)).collect();
     let is_reference = |index: usize| {
         let sweep = subjects[index].sweep;
         let named = specs

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use wattrace_analysis::service::Allowed;
 use wattrace_report::text;
 
-use super::service::{ServiceInput, load};
+use super::service::{Asked, ServiceInput, load};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -24,6 +23,9 @@ pub(crate) struct Capacity {
     /// Cards of the fleet that runs the reference today
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cards: u64,
+    /// Configuration that the others are held against (default: what the spec names, else production)
+    #[arg(long, value_name = "CONFIGURATION")]
+    reference: Option<String>,
     /// Spec (spec.yaml) for runs that name none; they are labelled so
     #[arg(long, value_name = "SPEC")]
     spec: Option<PathBuf>,
@@ -31,10 +33,11 @@ pub(crate) struct Capacity {
 
 pub(crate) fn run(args: &Capacity, output: &Output) -> Result<Exit, Failure> {
     let spec = args.spec.as_deref();
-    let mut loaded = load(&args.input, spec, args.cards, Allowed::default(), output)?;
+    let reference = args.reference.as_deref();
+    let asked = Asked { cards: args.cards, reference, ..Asked::spec(spec) };
+    let mut loaded = load(&args.input, &asked, output)?;
     loaded.needs_archive(spec.is_some(), "--spec")?;
     if loaded.results.is_some() {
-        let reference = args.input.reference.as_deref();
         loaded.tables = loaded.tables.with_fleet(args.cards, reference);
     }
     loaded.warnings.iter().for_each(|warning| output.warn(warning));

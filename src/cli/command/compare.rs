@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use wattrace_analysis::service::{Allowed, Incomparable};
 use wattrace_report::text;
 
-use super::service::{ServiceInput, USUAL_CARDS, load};
+use super::service::{Asked, ServiceInput, load};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -27,6 +27,9 @@ pub(crate) struct Compare {
     /// Spec (spec.yaml) for runs that name none; they are labelled so
     #[arg(long, value_name = "SPEC")]
     spec: Option<PathBuf>,
+    /// Configuration that the others are held against (default: what the spec names, else production)
+    #[arg(long, value_name = "CONFIGURATION")]
+    reference: Option<String>,
     /// Compare what should not be compared, and flag it
     #[arg(long, value_enum, num_args = 1.., value_name = "WHAT")]
     allow: Vec<Allow>,
@@ -47,10 +50,12 @@ pub(crate) fn run(args: &Compare, output: &Output) -> Result<Exit, Failure> {
         cross_vendor: args.allow.contains(&Allow::CrossVendor),
     };
     let spec = args.spec.as_deref();
-    let loaded = load(&args.input, spec, USUAL_CARDS, allowed, output)?;
+    let reference = args.reference.as_deref();
+    let asked = Asked { reference, allowed, ..Asked::spec(spec) };
+    let loaded = load(&args.input, &asked, output)?;
     loaded.needs_archive(spec.is_some(), "--spec")?;
     loaded.needs_archive(!args.allow.is_empty(), "--allow")?;
-    loaded.needs_archive(args.input.reference.is_some(), "--reference")?;
+    loaded.needs_archive(reference.is_some(), "--reference")?;
     loaded.warnings.iter().for_each(|warning| output.warn(warning));
     let refused: &[Incomparable] =
         loaded.analysis.as_ref().map_or(&[], |analysis| &analysis.refused);

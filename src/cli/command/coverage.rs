@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use wattrace_analysis::service::Allowed;
 use wattrace_report::text;
 
-use super::service::{ServiceInput, USUAL_CARDS, load};
+use super::service::{Asked, ServiceInput, load};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -27,7 +26,7 @@ pub(crate) struct Coverage {
 
 pub(crate) fn run(args: &Coverage, output: &Output) -> Result<Exit, Failure> {
     let spec = args.spec.as_deref();
-    let loaded = load(&args.input, spec, USUAL_CARDS, Allowed::default(), output)?;
+    let loaded = load(&args.input, &Asked::spec(spec), output)?;
     loaded.needs_archive(spec.is_some(), "--spec")?;
     loaded.warnings.iter().for_each(|warning| output.warn(warning));
     if output.json {

@@ -6,12 +6,11 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
-use wattrace_analysis::service::Allowed;
 use wattrace_report::{Provenance, ServiceReport, SyntheticShare};
 use wattrace_schema::spec::LockedSpec;
 use wattrace_trace::archive_digest;
 
-use super::service::{Loaded, ServiceInput, USUAL_CARDS, given_spec, load};
+use super::service::{Asked, Loaded, ServiceInput, USUAL_CARDS, given_spec, load};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -33,6 +32,9 @@ pub(crate) struct Report {
     /// Folder, or a file that ends in .html
     #[arg(long, short, value_name = "FOLDER|FILE.html")]
     out: PathBuf,
+    /// Configuration that the others are held against (default: what the spec names, else production)
+    #[arg(long, value_name = "CONFIGURATION")]
+    reference: Option<String>,
     /// Cards of the fleet whose capacity is reckoned
     #[arg(long, value_name = "N", default_value_t = USUAL_CARDS, value_parser = clap::value_parser!(u64).range(1..))]
     cards: u64,
@@ -40,8 +42,10 @@ pub(crate) struct Report {
 
 pub(crate) fn run(args: &Report, output: &Output) -> Result<Exit, Failure> {
     let spec = given_spec(&args.spec)?;
-    let loaded = load(&args.input, Some(&args.spec), args.cards, Allowed::default(), output)?;
-    loaded.needs_archive(args.input.reference.is_some(), "--reference")?;
+    let reference = args.reference.as_deref();
+    let asked = Asked { cards: args.cards, reference, ..Asked::spec(Some(&args.spec)) };
+    let loaded = load(&args.input, &asked, output)?;
+    loaded.needs_archive(reference.is_some(), "--reference")?;
     let report = report(args, spec, &loaded)?;
     let (page, raw) = files(&args.out);
     if let Some(folder) = page.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -108,7 +112,7 @@ fn provenance(args: &Report, loaded: &Loaded) -> Provenance {
     let options = json!({
         "seed": args.input.seed,
         "cards": args.cards,
-        "reference": args.input.reference,
+        "reference": args.reference,
     });
     match &loaded.results {
         Some(manifest) => Provenance {

@@ -32,9 +32,26 @@ pub(crate) struct ServiceInput {
     /// Seed of the bootstrap intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Configuration that the others are held against (default: what the spec names, else production)
-    #[arg(long, value_name = "CONFIGURATION")]
-    pub(crate) reference: Option<String>,
+}
+
+/// What is asked of the runs besides what their specs say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// Spec for runs that name none.
+    pub(crate) spec: Option<&'a Path>,
+    /// Cards of the fleet whose capacity is reckoned.
+    pub(crate) cards: u64,
+    /// Configuration that the others are held against.
+    pub(crate) reference: Option<&'a str>,
+    /// Comparisons that are made though they should not be.
+    pub(crate) allowed: Allowed,
+}
+
+impl<'a> Asked<'a> {
+    /// Nothing but perhaps a spec.
+    pub(crate) fn spec(spec: Option<&'a Path>) -> Self {
+        Self { spec, cards: USUAL_CARDS, reference: None, allowed: Allowed::default() }
+    }
 }
 
 /// What the reading of an archive needs.
@@ -60,8 +77,8 @@ impl SpecPlan {
         if run.manifest.kind != RunKind::Serving {
             return Ok(None);
         }
-        let own = read_run_spec(location, &run.manifest)?
-            .map(|spec| (Arc::new(spec), SpecOrigin::Run));
+        let own =
+            read_run_spec(location, &run.manifest)?.map(|spec| (Arc::new(spec), SpecOrigin::Run));
         let given = || self.given.clone().map(|spec| (spec, SpecOrigin::Given));
         Ok(Some(ServiceRun::of(run, own.or_else(given))))
     }
@@ -95,16 +112,14 @@ pub(crate) struct Loaded {
 /// Loads an archive, or the tables of a results folder.
 pub(crate) fn load(
     input: &ServiceInput,
-    spec: Option<&Path>,
-    cards: u64,
-    allowed: Allowed,
+    asked: &Asked<'_>,
     output: &Output,
 ) -> Result<Loaded, Failure> {
     if input.input.join("results.json").is_file() {
         return load_results(&input.input);
     }
     let locations = runs_of(&input.input)?;
-    let plan = SpecPlan::new(spec)?;
+    let plan = SpecPlan::new(asked.spec)?;
     let progress = output.progress(locations.len(), "reading");
     let read: Vec<_> = locations
         .par_iter()
@@ -138,9 +153,9 @@ pub(crate) fn load(
     }
     let options = ServiceOptions {
         seed: input.seed,
-        cards,
-        reference: input.reference.clone(),
-        allowed,
+        cards: asked.cards,
+        reference: asked.reference.map(str::to_owned),
+        allowed: asked.allowed,
     };
     let analysis = analyze_service(runs, &options);
     warnings.extend(analysis.warnings.iter().cloned());

@@ -16,10 +16,13 @@ pub(crate) fn service_page(report: &ServiceReport) -> String {
         "A spec-driven report: what each configuration delivers inside the objectives of one locked \
          spec, per second, per joule and per card. Any changed field of the spec makes another report.",
     );
-    match report.provenance.synthetic {
-        SyntheticShare::None => (),
-        SyntheticShare::Some => drop(page.notice("Some runs are simulated.")),
-        SyntheticShare::All => drop(page.notice("All runs are simulated.")),
+    let simulated = match report.provenance.synthetic {
+        SyntheticShare::None => None,
+        SyntheticShare::Some => Some("Some runs are simulated."),
+        SyntheticShare::All => Some("All runs are simulated."),
+    };
+    if let Some(simulated) = simulated {
+        page.notice(simulated);
     }
     for warning in &report.warnings {
         page.notice(warning);
@@ -146,11 +149,11 @@ fn goodput(page: &mut Page, view: &TableView<'_>) {
 }
 
 fn sweep(page: &mut Page, view: &TableView<'_>) {
-    let verdict = |row| match (view.entry(row, "meets_slo", DIGITS), view.yes(row, "is_goodput_rate"))
-    {
-        (Entry::Text(verdict), Some(true)) => Entry::Text(format!("{verdict}, the goodput")),
-        (entry, _) => entry,
-    };
+    let verdict =
+        |row| match (view.entry(row, "meets_slo", DIGITS), view.yes(row, "is_goodput_rate")) {
+            (Entry::Text(verdict), Some(true)) => Entry::Text(format!("{verdict}, the goodput")),
+            (entry, _) => entry,
+        };
     table(
         page,
         view,

@@ -12,8 +12,8 @@ mod service;
 mod wrap;
 
 pub use fits::fits_overview;
-pub use number::significant;
 pub(crate) use grid::Entry;
+pub use number::significant;
 pub use runs::runs_overview;
 pub use service::{capacity_overview, comparison_overview, coverage_overview, goodput_overview};
 

@@ -79,7 +79,10 @@ pub fn coverage_overview(tables: &ServiceTables, style: TextStyle) -> String {
         let spec = coverage.text(row, "spec_hash").map(short);
         if spec != last_spec {
             let name = spec.unwrap_or_default();
-            out.push_str(&format!("{}\n", emphasised(&format!("coverage of spec {name}"), style.colour)));
+            out.push_str(&format!(
+                "{}\n",
+                emphasised(&format!("coverage of spec {name}"), style.colour)
+            ));
             last_spec = spec;
         }
         let shown = |column| match text(column)(&row) {
@@ -201,9 +204,12 @@ fn goodput_grid(view: &TableView<'_>, style: TextStyle) -> String {
                 None => view.rate(row),
             }
         })
-        .column("lowest – highest", "lowest –\nhighest", Place::Number { rank: 2 }, |view, row| {
-            view.range(row, "goodput_low", "goodput_high", DIGITS)
-        })
+        .column(
+            "lowest – highest",
+            "lowest –\nhighest",
+            Place::Number { rank: 2 },
+            |view, row| view.range(row, "goodput_low", "goodput_high", DIGITS),
+        )
         .percent("variance band", "band\n%", 3, "variance_band")
         .column("95% interval", "95%\ninterval", Place::Number { rank: 1 }, |view, row| {
             view.range(row, "goodput_ci_low", "goodput_ci_high", DIGITS)

@@ -32,8 +32,7 @@ impl WindowTruth {
     /// `None` when the formal stage ends before the window does.
     pub(super) fn of(spec: &LockedSpec, life: &Lifecycle) -> Option<Self> {
         let workload = &spec.fields().workload;
-        let start_ns =
-            life.timeline.formal_start_ns + seconds_to_ns(workload.warmup_s.get());
+        let start_ns = life.timeline.formal_start_ns + seconds_to_ns(workload.warmup_s.get());
         let end_ns = start_ns + seconds_to_ns(workload.window_s.get());
         if end_ns > life.timeline.formal_end_ns {
             return None;
@@ -62,9 +61,8 @@ impl WindowTruth {
             p99_of(finite.chain(infinite).collect())
         };
         let first_ns = |request: &Request| life.steps[request.first_step as usize].end_ns;
-        let ttft_p99_ms = p99(&|request| {
-            Some(nanoseconds_to_seconds(first_ns(request) - request.send_ns) * 1e3)
-        });
+        let ttft_p99_ms =
+            p99(&|request| Some(nanoseconds_to_seconds(first_ns(request) - request.send_ns) * 1e3));
         let tpot_p99_ms = p99(&|request| {
             let gaps = request.output_tokens.checked_sub(1).filter(|gaps| *gaps > 0)?;
             let generating = nanoseconds_to_seconds(request.end_ns - first_ns(request));
@@ -74,11 +72,8 @@ impl WindowTruth {
         let keeps = |p99_ms: Option<f64>, limit_ms: f64| p99_ms.is_some_and(|ms| ms <= limit_ms);
         let output_tok_s = output_tokens as f64 / seconds;
         let node_power_w = life.node.energy_j(&life.profile, start_ns, end_ns) / seconds;
-        let boards_j: f64 = life
-            .boards
-            .iter()
-            .map(|board| board.energy_j(&life.profile, start_ns, end_ns))
-            .sum();
+        let boards_j: f64 =
+            life.boards.iter().map(|board| board.energy_j(&life.profile, start_ns, end_ns)).sum();
         Some(Self {
             spec_hash: spec.hash().to_owned(),
             start: TimestampNs::from_nanos(start_ns),

@@ -37,9 +37,8 @@ pub(crate) fn read_health(
         extend_options(&mut clocks, rows, batch.numbers::<u32>(column::sm_clock_mhz)?);
         extend_options(&mut throttling, rows, batch.numbers::<u64>(column::throttle_reasons)?);
         for row in 0..rows {
-            let says_something = temperatures[row].is_some()
-                || clocks[row].is_some()
-                || throttling[row].is_some();
+            let says_something =
+                temperatures[row].is_some() || clocks[row].is_some() || throttling[row].is_some();
             let source = accelerator_source(manifest, sources.text(row));
             let Some((index, offset_ns)) = source.filter(|_| says_something) else { continue };
             let Some(t_ns) = times[row].checked_add(offset_ns) else { continue };

@@ -25,9 +25,7 @@ pub(super) fn accuracy(rows: &[AccuracyGateRow]) -> ResultTable {
             |row| row.reference_score,
         )
         .number("score", Unit::Point, "Mean over seeds of the mean score.", |row| row.score)
-        .number("drop_points", Unit::Point, "Reference minus configuration.", |row| {
-            row.drop_points
-        })
+        .number("drop_points", Unit::Point, "Reference minus configuration.", |row| row.drop_points)
         .number(
             "ci_low",
             Unit::Point,

@@ -20,25 +20,28 @@ const REFERENCE: Names = [
 const CONFIGURED: Names = ["median", "low", "high", "variance_band", "n"];
 
 pub(super) fn comparison(rows: &[ComparisonRow]) -> ResultTable {
-    let table = Reasoned::of("comparison", "one metric of one configuration against the reference", rows)
-        .plain(|table| {
-            table
-                .text("reference", "What it is compared with.", |row: &ComparisonRow| {
-                    row.reference.as_deref()
-                })
-                .text("configuration", CONFIGURATION, |row| row.configuration.as_deref())
-                .text("metric", "What is compared; its unit is in its name.", |row| {
-                    Some(row.metric)
-                })
-                .text(
-                    "verdict",
-                    "better, worse or inconclusive: what may be said of the configuration.",
-                    |row| Some(row.verdict.name()),
-                )
-                .text("reason", "Why nothing may be said, where that is not for overlap alone.", |row| {
-                    row.reason.map(Reason::code)
-                })
-        });
+    let table =
+        Reasoned::of("comparison", "one metric of one configuration against the reference", rows)
+            .plain(|table| {
+                table
+                    .text("reference", "What it is compared with.", |row: &ComparisonRow| {
+                        row.reference.as_deref()
+                    })
+                    .text("configuration", CONFIGURATION, |row| row.configuration.as_deref())
+                    .text("metric", "What is compared; its unit is in its name.", |row| {
+                        Some(row.metric)
+                    })
+                    .text(
+                        "verdict",
+                        "better, worse or inconclusive: what may be said of the configuration.",
+                        |row| Some(row.verdict.name()),
+                    )
+                    .text(
+                        "reason",
+                        "Why nothing may be said, where that is not for overlap alone.",
+                        |row| row.reason.map(Reason::code),
+                    )
+            });
     let table = side(table, REFERENCE, |row| &row.reference_side);
     side(table, CONFIGURED, |row| &row.side)
         .number("difference", Unit::None, "Configuration minus reference, of medians.", |row| {

@@ -8,8 +8,7 @@ use crate::record::flag_codes;
 use crate::table::TableBuilder;
 
 pub(super) const CONFIGURATION: &str = "What is compared.";
-pub(super) const REQUEST_RATE: &str =
-    "Requests per second; missing where `unlimited_rate` says that requests were sent as fast as the service takes them.";
+pub(super) const REQUEST_RATE: &str = "Requests per second; missing where `unlimited_rate` says that requests were sent as fast as the service takes them.";
 pub(super) const UNLIMITED: &str =
     "Whether requests were sent as fast as the service takes them; this ranks above every rate.";
 
@@ -32,9 +31,11 @@ pub(super) fn subject<'rows, R>(
     model: impl Fn(&'rows R) -> &'rows str,
     hardware: impl Fn(&'rows R) -> &'rows str,
 ) -> TableBuilder<'rows, R> {
-    table
-        .text("model", "Name of the model.", move |row| Some(model(row)))
-        .text("hardware", "Accelerators and how many of them.", move |row| Some(hardware(row)))
+    table.text("model", "Name of the model.", move |row| Some(model(row))).text(
+        "hardware",
+        "Accelerators and how many of them.",
+        move |row| Some(hardware(row)),
+    )
 }
 
 /// The limits of the objective.

@@ -106,12 +106,18 @@ fn traffic(table: TableBuilder<'_, ServiceRun>) -> TableBuilder<'_, ServiceRun> 
 
 fn conditions(table: TableBuilder<'_, ServiceRun>) -> TableBuilder<'_, ServiceRun> {
     table
-        .number("input_tokens", Unit::Token, "Median prompt length of the formal requests.", |run| {
-            run.measurement.conditions.input_tokens
-        })
-        .number("output_tokens", Unit::Token, "Median output length of the successful ones.", |run| {
-            run.measurement.conditions.output_tokens
-        })
+        .number(
+            "input_tokens",
+            Unit::Token,
+            "Median prompt length of the formal requests.",
+            |run| run.measurement.conditions.input_tokens,
+        )
+        .number(
+            "output_tokens",
+            Unit::Token,
+            "Median output length of the successful ones.",
+            |run| run.measurement.conditions.output_tokens,
+        )
         .number("concurrency", Unit::Count, "Most formal requests in flight at one time.", |run| {
             run.measurement.conditions.concurrency
         })
@@ -137,10 +143,15 @@ fn health(table: TableBuilder<'_, ServiceRun>) -> TableBuilder<'_, ServiceRun> {
         .count("sm_clock_max_mhz", Unit::Megahertz, "Highest clock.", |run| {
             devices(run).filter_map(|device| device.sm_clock_max_mhz).max().map(u64::from)
         })
-        .number("temperature_min_c", Unit::Celsius, "Lowest temperature of any accelerator.", |run| {
-            let lowest = devices(run).filter_map(|device| device.temperature_min_c);
-            lowest.min_by(f32::total_cmp).map(f64::from)
-        })
+        .number(
+            "temperature_min_c",
+            Unit::Celsius,
+            "Lowest temperature of any accelerator.",
+            |run| {
+                let lowest = devices(run).filter_map(|device| device.temperature_min_c);
+                lowest.min_by(f32::total_cmp).map(f64::from)
+            },
+        )
         .number("temperature_max_c", Unit::Celsius, "Highest temperature.", |run| {
             let highest = devices(run).filter_map(|device| device.temperature_max_c);
             highest.max_by(f32::total_cmp).map(f64::from)
