@@ -101,10 +101,26 @@ impl<'table> TableView<'table> {
         }
     }
 
-    /// `low – high`, or why there is neither.
+    /// A list in a few words: one of many numbers by its ends and length.
+    pub(crate) fn brief_list(&self, row: usize, column: &str) -> Entry {
+        const SHOWN: usize = 10;
+        let list = self.list(row, column);
+        let numbers: Vec<f64> = list.iter().filter_map(|text| text.parse().ok()).collect();
+        let low = numbers.iter().copied().min_by(f64::total_cmp);
+        let high = numbers.iter().copied().max_by(f64::total_cmp);
+        match low.zip(high) {
+            _ if list.is_empty() => Entry::Blank,
+            Some((low, high)) if list.len() > SHOWN && numbers.len() == list.len() => {
+                Entry::Text(format!("{} values, {low} to {high}", list.len()))
+            }
+            _ => Entry::Text(list.join(", ")),
+        }
+    }
+
+    /// `low to high`, or why there is neither.
     pub(crate) fn range(&self, row: usize, low: &str, high: &str, digits: usize) -> Entry {
         match (self.entry(row, low, digits), self.entry(row, high, digits)) {
-            (Entry::Text(low), Entry::Text(high)) => Entry::Text(format!("{low} – {high}")),
+            (Entry::Text(low), Entry::Text(high)) => Entry::Text(format!("{low} to {high}")),
             (Entry::Text(_), missing) | (missing, _) => missing,
         }
     }

@@ -15,7 +15,7 @@ use crate::output::Output;
 #[command(after_help = "Examples:
   wattrace compare archive
   wattrace compare archive --reference vendor-latest
-  wattrace compare archive --allow unequal-specs cross-vendor
+  wattrace compare archive --allow unequal-specs,cross-vendor
 
 Better or worse is said when both sides have five runs, the 95% interval of the difference excludes zero
 and each median lies outside the other side's band; otherwise the verdict is inconclusive. Configurations
@@ -31,7 +31,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "CONFIGURATION")]
     reference: Option<String>,
     /// Compare what should not be compared, and flag it
-    #[arg(long, value_enum, num_args = 1.., value_name = "WHAT")]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,…")]
     allow: Vec<Allow>,
 }
 

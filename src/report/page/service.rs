@@ -131,7 +131,7 @@ fn goodput(page: &mut Page, view: &TableView<'_>) {
             ("configuration", false, &of(view, "configuration")),
             ("goodput, tok/s", true, &of(view, "goodput_tok_s")),
             ("at, req/s", true, &rate),
-            ("lowest – highest", true, &range(view, "goodput_low", "goodput_high")),
+            ("lowest to highest", true, &range(view, "goodput_low", "goodput_high")),
             ("variance band", true, &of(view, "variance_band")),
             ("95% interval", true, &range(view, "goodput_ci_low", "goodput_ci_high")),
             ("runs", true, &of(view, "n_runs")),
@@ -162,7 +162,7 @@ fn sweep(page: &mut Page, view: &TableView<'_>) {
             ("rate, req/s", true, &|row| view.rate(row)),
             ("runs", true, &of(view, "n_runs")),
             ("output, tok/s", true, &of(view, "output_tok_s")),
-            ("lowest – highest", true, &range(view, "output_tok_s_low", "output_tok_s_high")),
+            ("lowest to highest", true, &range(view, "output_tok_s_low", "output_tok_s_high")),
             ("variance band", true, &of(view, "variance_band")),
             ("TTFT p99, ms", true, &of(view, "ttft_p99_ms")),
             ("TPOT p99, ms", true, &of(view, "tpot_p99_ms")),
@@ -247,8 +247,8 @@ fn coverage(page: &mut Page, view: &TableView<'_>) {
         view,
         &[
             ("dimension", false, &of(view, "dimension")),
-            ("measured", false, &of(view, "measured")),
-            ("named, not measured", false, &of(view, "not_measured")),
+            ("measured", false, &|row| view.brief_list(row, "measured")),
+            ("named, not measured", false, &|row| view.brief_list(row, "not_measured")),
         ],
     );
 }

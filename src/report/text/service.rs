@@ -9,6 +9,8 @@ use crate::view::TableView;
 
 /// Significant digits of a number in a table.
 const DIGITS: usize = 4;
+const COMPARISON_TITLE: &str = "comparison, median (lowest to highest): goodput tok/s, tokens/J of the node, \
+                                TTFT and TPOT ms, accuracy points";
 /// Significant digits of a spread or of an interval's end.
 const SPREAD_DIGITS: usize = 3;
 
@@ -61,31 +63,33 @@ pub fn capacity_overview(tables: &ServiceTables, style: TextStyle) -> String {
     joined(&parts)
 }
 
-/// What was measured, and what the specs name and nobody measured.
+/// What was measured, what the specs name and nobody measured, and the state of the accelerators.
 #[must_use]
 pub fn coverage_overview(tables: &ServiceTables, style: TextStyle) -> String {
-    let coverage = tables.view("coverage");
+    let (coverage, health) = (tables.view("coverage"), tables.view("accelerator_health"));
+    let parts = [
+        coverage_list(&coverage, style),
+        health_grid(&health, style),
+        flag_notes(&[&health], style),
+    ];
+    joined(&parts)
+}
+
+fn coverage_list(coverage: &TableView<'_>, style: TextStyle) -> String {
     if coverage.rows() == 0 {
         return "no coverage: no run was made under a spec\n".to_owned();
     }
-    let text = |column: &'static str| {
-        let coverage = &coverage;
-        move |row: &usize| coverage.entry(*row, column, DIGITS)
-    };
-    let rows: Vec<usize> = (0..coverage.rows()).collect();
     let mut out = String::new();
     let mut last_spec = None;
-    for row in rows {
+    for row in 0..coverage.rows() {
         let spec = coverage.text(row, "spec_hash").map(short);
         if spec != last_spec {
-            let name = spec.unwrap_or_default();
-            out.push_str(&format!(
-                "{}\n",
-                emphasised(&format!("coverage of spec {name}"), style.colour)
-            ));
+            let title = format!("coverage of spec {}", spec.unwrap_or_default());
+            out.push_str(&emphasised(&title, style.colour));
+            out.push('\n');
             last_spec = spec;
         }
-        let shown = |column| match text(column)(&row) {
+        let shown = |column| match coverage.brief_list(row, column) {
             Entry::Text(list) => list,
             Entry::Missing(_) | Entry::Blank => "nothing".to_owned(),
         };
@@ -98,6 +102,26 @@ pub fn coverage_overview(tables: &ServiceTables, style: TextStyle) -> String {
         }
     }
     out
+}
+
+/// Throttling, clocks and temperatures of every run that recorded them.
+fn health_grid(view: &TableView<'_>, style: TextStyle) -> String {
+    let rows = all_rows(view);
+    let name = |row| view.text(row, "run_id").unwrap_or_default().to_owned();
+    Viewed::new(view, "state of the accelerators", "accelerator_health.csv", &rows, name)
+        .column("run", "run", Place::Text, |view, row| view.entry(row, "run_id", DIGITS))
+        .identity("device", "device")
+        .number("throttle events", "throttle\nevents", 0, "throttle_events")
+        .column("reasons", "reasons", Place::Text, |view, row| {
+            view.entry(row, "throttle_reasons", DIGITS)
+        })
+        .column("clock", "clock\nMHz", Place::Number { rank: 0 }, |view, row| {
+            view.range(row, "sm_clock_min_mhz", "sm_clock_max_mhz", DIGITS)
+        })
+        .column("temperature", "temperature\n°C", Place::Number { rank: 1 }, |view, row| {
+            view.range(row, "temperature_min_c", "temperature_max_c", SPREAD_DIGITS)
+        })
+        .render(style)
 }
 
 /// The first digits of a hash, enough to tell specs apart.
@@ -178,7 +202,8 @@ impl<'a> Viewed<'a> {
 }
 
 fn configuration_of(view: &TableView<'_>, row: usize) -> String {
-    view.text(row, "configuration").unwrap_or("(no configuration)").to_owned()
+    let name = view.text(row, "configuration").or_else(|| view.text(row, "run_id"));
+    name.unwrap_or("(no configuration)").to_owned()
 }
 
 fn all_rows(view: &TableView<'_>) -> Vec<usize> {
@@ -205,8 +230,8 @@ fn goodput_grid(view: &TableView<'_>, style: TextStyle) -> String {
             }
         })
         .column(
-            "lowest – highest",
-            "lowest –\nhighest",
+            "lowest to highest",
+            "lowest to\nhighest",
             Place::Number { rank: 2 },
             |view, row| view.range(row, "goodput_low", "goodput_high", DIGITS),
         )
@@ -286,23 +311,25 @@ fn accuracy_grid(view: &TableView<'_>, style: TextStyle) -> String {
 fn comparison_grid(view: &TableView<'_>, style: TextStyle) -> String {
     let rows = all_rows(view);
     let name = |row| {
-        let metric = view.text(row, "metric").unwrap_or_default();
+        let metric = metric_name(view.text(row, "metric").unwrap_or_default());
         format!("{} {metric}", configuration_of(view, row))
     };
     let side = |median: &'static str, low: &'static str, high: &'static str| {
         move |view: &TableView<'_>, row: usize| match view.entry(row, median, DIGITS) {
-            Entry::Text(median) => match view.range(row, low, high, DIGITS) {
+            Entry::Text(median) => match view.range(row, low, high, SPREAD_DIGITS) {
                 Entry::Text(band) => Entry::Text(format!("{median} ({band})")),
                 _ => Entry::Text(median),
             },
             other => other,
         }
     };
-    Viewed::new(view, "comparison: median (lowest – highest)", "comparison.csv", &rows, name)
+    Viewed::new(view, COMPARISON_TITLE, "comparison.csv", &rows, name)
         .spec()
         .identity("reference", "reference")
         .identity("configuration", "configuration")
-        .identity("metric", "metric")
+        .column("metric", "metric", Place::Text, |view, row| {
+            Entry::Text(metric_name(view.text(row, "metric").unwrap_or_default()).to_owned())
+        })
         .column(
             "reference value",
             "reference",
@@ -322,8 +349,19 @@ fn comparison_grid(view: &TableView<'_>, style: TextStyle) -> String {
                 None => verdict.to_owned(),
             })
         })
-        .flag_count()
         .render(style)
+}
+
+/// A compared metric as people say it; the title names the units.
+fn metric_name(metric: &str) -> &str {
+    match metric {
+        "goodput_tok_s" => "goodput",
+        "tokens_per_joule" => "tokens/J",
+        "ttft_p99_ms" => "TTFT p99",
+        "tpot_p99_ms" => "TPOT p99",
+        "accuracy_points" => "accuracy",
+        other => other,
+    }
 }
 
 fn capacity_grid(view: &TableView<'_>, style: TextStyle) -> String {
