@@ -237,7 +237,7 @@ impl<'a> Parts<'a> {
             let known: Vec<String> =
                 self.specs.keys().map(|known| format!("\"{known}\"")).collect();
             let expected = match known.as_slice() {
-                [] => "a text in [specs]; the plan has none".to_owned(),
+                [] => "a text in [specs], which the plan lacks".to_owned(),
                 known => format!("one of {}", known.join(", ")),
             };
             let message = format!("\"{}\" is not in [specs]; expected {expected}", name.get_ref());
