@@ -146,6 +146,7 @@ impl Context<'_> {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             command: Some(format!("wattrace simulate {}", self.plan_file)),
             imported_from: None,
+            inputs: Vec::new(),
             notes: all,
         }
     }

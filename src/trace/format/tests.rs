@@ -39,7 +39,7 @@ fn an_input_that_is_not_there_fails_alone() {
             import(format.name, &inputs, Path::new("a"), &ImportOptions::default()).unwrap();
         assert_eq!((summary.runs.len(), summary.failed.len()), (0, 2), "{}", format.name);
         assert!(summary.failed[0].contains("/nowhere/a"), "{:?}", summary.failed);
-        assert!((format.detect)(&inputs[0]).is_none());
+        assert!(format.detect(&inputs[0]).is_none());
     }
 }
 
@@ -48,4 +48,64 @@ fn ids_are_names_of_folders() {
     assert_eq!(safe_run_id("Llama 3.1/8B: ü"), "Llama_3.1_8B___");
     assert_eq!(safe_run_id("../up"), "_._up");
     assert_eq!(safe_run_id(&"x".repeat(500)).len(), 200);
+}
+
+/// A minimal input of every format that reads parts, written by us.
+const CASES: &[testing::Case] = &[
+    testing::Case { format: "sglang-bench", bytes: sglang_bench::tests::MINIMAL },
+    testing::Case { format: "sglang-log", bytes: sglang_log::tests::MINIMAL },
+    testing::Case { format: "vllm-bench", bytes: vllm_bench::tests::MINIMAL },
+    testing::Case { format: "vllm-log", bytes: vllm_log::tests::MINIMAL },
+];
+
+/// One unit mistaken for another is an error of a factor of a thousand or more.
+const UNITS: &[testing::UnitCase] = &[
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "statistics in ms beside lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "a duration in another unit",
+        bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" \
+             or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
+        ),
+    },
+];
+
+#[test]
+fn every_format_has_a_minimal_case_that_is_detected_and_imports() {
+    for format in testing::part_formats() {
+        assert!(CASES.iter().any(|case| case.format == format), "{format} has no minimal case");
+    }
+    for case in CASES {
+        assert!(testing::detected(case.format, case.bytes).is_some(), "{}", case.format);
+        let strict = ImportOptions { strict: true, ..testing::options() };
+        let (runs, notes, failed) = testing::imported(case.format, case.bytes, &strict);
+        assert!(!runs.is_empty() && failed.is_empty(), "{}: {notes:?} {failed:?}", case.format);
+    }
+}
+
+#[test]
+fn no_minimal_case_looks_like_another_format() {
+    for case in CASES {
+        let (_folder, path) = testing::file(case.bytes);
+        let found = detect(&path);
+        let names: Vec<&str> = found.iter().map(|found| found.format.name).collect();
+        assert_eq!(names, [case.format]);
+    }
+}
+
+#[test]
+fn mutated_inputs_never_panic() {
+    testing::mutated_inputs_never_panic(CASES);
+}
+
+#[test]
+fn units_are_told_apart() {
+    testing::units_are_told_apart(UNITS);
 }
