@@ -14,15 +14,22 @@ pub mod figure_data;
 mod fixtures;
 mod frame;
 pub mod notebook;
+pub mod page;
 pub mod paper;
 mod provenance;
+mod provenance;
+mod record;
 mod record;
 mod results;
+mod results;
+mod service;
+mod service_report;
 mod serving;
 mod stored_row;
 mod table;
 pub mod tables;
 pub mod text;
+mod view;
 mod write;
 
 pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
@@ -36,6 +43,8 @@ pub use record::{RunRecord, run_order};
 pub use results::{
     Results, ResultsManifest, RunCounts, StoredColumn, StoredTable, remove_earlier_results,
 };
+pub use service::ServiceTables;
+pub use service_report::ServiceReport;
 pub use serving::{serving_runs, stored_serving_runs};
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
 pub use write::{TableWriter, WrittenFile, WrittenTable, write_file, write_table};

@@ -7,15 +7,19 @@ use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
 use wattrace_analysis::model::{Observation, fit_archive};
 use wattrace_analysis::ranking::{RankOptions, rank};
+use wattrace_analysis::service::{
+    Allowed, ServiceAnalysis, ServiceOptions, ServiceRun, analyze_service,
+};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::tables::RunTimeline;
 use wattrace_report::{
-    Provenance, ResultTable, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter,
-    WrittenTable, remove_earlier_results, serving_runs, tables, text, write_table,
+    Provenance, ResultTable, ResultsManifest, RunCounts, RunRecord, ServiceTables, SyntheticShare,
+    TableWriter, WrittenTable, remove_earlier_results, serving_runs, tables, text, write_table,
 };
-use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
+use wattrace_trace::{RunLocation, archive_digest, read_manifest};
 
 use super::fit::{add_observation, excluded, fit_options};
+use super::service::{self, SpecPlan};
 use crate::args::{Analyze, Limit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -24,16 +28,19 @@ use crate::pipeline::{Plan, each_run, runs_of};
 pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let locations = runs_of(&args.archive)?;
     let options = options(args)?;
+    let service = SpecPlan::new(args.spec.as_deref())?;
+    let given_spec = service.given.as_ref().map(|spec| spec.hash().to_owned());
     let plan = Plan {
-        read: ReadOptions { verify: !args.no_verify, accuracy: false },
+        read: service::read_options(!args.no_verify),
         options,
         per_request: args.per_request,
+        service: Some(service),
     };
     outside_the_archive(args, &locations)?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
     remove_earlier_results(&args.out)?;
-    let provenance = provenance(args, &options, &locations);
+    let provenance = provenance(args, &options, given_spec, &locations);
 
     let progress = output.progress(locations.len(), "analysing");
     let mut requests = args
@@ -46,6 +53,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let mut records = Vec::with_capacity(locations.len());
     let mut observations = Vec::new();
     let mut timelines = Vec::new();
+    let mut served = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
@@ -54,6 +62,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         timelines.extend(done.timeline.map(|timeline| (done.record.run_id().to_owned(), timeline)));
         records.push(done.record);
         add_observation(&mut observations, done.observation);
+        served.extend(done.service);
         warnings.extend(done.warnings);
         Ok(())
     })?;
@@ -63,6 +72,8 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     if let Some(model) = &model {
         warnings.extend(excluded(model));
     }
+    let service = service_tables_of(args, served);
+    warnings.extend(service.iter().flat_map(|service| service.warnings.iter().cloned()));
 
     let serving = serving_runs(&records);
     let ranking = (!serving.is_empty()).then(|| rank(&serving, &rank_options(args)));
@@ -70,6 +81,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let mut all = run_tables(&records);
     all.extend(ranking.iter().flat_map(tables::ranking_tables));
     all.extend(model.iter().flat_map(|model| tables::model_tables(&model.tables)));
+    all.extend(service.iter().flat_map(tables::service_tables));
     all.extend(figure_tables(&timelines, &observations));
     let mut written = write_tables(&args.out, &all, &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
@@ -88,6 +100,10 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         if let Some(model) = &model {
             output.data(&format!("\n{}", text::fits_overview(&model.tables, output.style())))?;
         }
+        if let Some(service) = &service {
+            let tables = ServiceTables::of(service);
+            output.data(&format!("\n{}", text::goodput_overview(&tables, output.style())))?;
+        }
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {
@@ -95,6 +111,19 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     }
     let failed = records.iter().any(|record| record.analysis.is_err());
     Ok(Exit::findings_if(failed || !warnings.is_empty()))
+}
+
+/// The tables of spec-driven reports, if a run was made under a spec or at a request rate.
+fn service_tables_of(args: &Analyze, runs: Vec<ServiceRun>) -> Option<ServiceAnalysis> {
+    let takes_part =
+        |run: &ServiceRun| run.spec.is_some() || run.measurement.request_rate.is_some();
+    let options = ServiceOptions {
+        seed: args.fit.seed,
+        cards: args.cards,
+        reference: None,
+        allowed: Allowed::default(),
+    };
+    runs.iter().any(takes_part).then(|| analyze_service(runs, &options))
 }
 
 /// Runs are never changed, so results do not go into the archive or into a run.
@@ -134,7 +163,12 @@ fn options(args: &Analyze) -> Result<Options, Failure> {
 }
 
 /// What every file says about how it came about; the number of jobs is not part of it.
-fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> Provenance {
+fn provenance(
+    args: &Analyze,
+    options: &Options,
+    given_spec: Option<String>,
+    locations: &[RunLocation],
+) -> Provenance {
     let synthetic = locations
         .iter()
         .filter_map(|location| read_manifest(location).ok())
@@ -142,14 +176,15 @@ fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> P
     Provenance {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         metric_definitions_version: DEFINITIONS_VERSION,
-        options: recorded_options(args, options),
+        options: recorded_options(args, options, given_spec),
         archive_sha256: Some(archive_digest(locations)),
         synthetic: SyntheticShare::of(synthetic),
     }
 }
 
-fn recorded_options(args: &Analyze, options: &Options) -> Value {
+fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<String>) -> Value {
     json!({
+        "service": { "given_spec": given_spec, "cards": args.cards, "seed": args.fit.seed },
         "fit": fit_options(&args.fit),
         "rank": rank_options(args),
         "metrics": options,

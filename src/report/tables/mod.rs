@@ -10,11 +10,13 @@ mod power_timeline;
 mod ranking;
 mod requests;
 mod runs;
+mod service;
 #[cfg(test)]
 mod tests;
 
 use wattrace_analysis::model::ModelTables;
 use wattrace_analysis::ranking::Ranking;
+use wattrace_analysis::service::ServiceAnalysis;
 
 use crate::table::ResultTable;
 
@@ -27,6 +29,7 @@ pub use power_timeline::{RunTimeline, power_timeline, stages};
 pub use ranking::ranking_tables;
 pub use requests::requests;
 pub use runs::runs;
+pub use service::{capacity_table, service_tables};
 
 /// Every result table without rows, for data dictionaries.
 #[must_use]
@@ -42,5 +45,6 @@ pub fn declarations() -> Vec<ResultTable> {
     tables.extend([power_timeline(&[]), stages(&[]), step_times(&[])]);
     tables.extend(ranking_tables(&Ranking::default()));
     tables.extend(model_tables(&ModelTables::default()));
+    tables.extend(service_tables(&ServiceAnalysis::default()));
     tables
 }
