@@ -2,8 +2,8 @@
 //!
 //! A [`ResultTable`] is made from what the analysis gives (see [`tables`]), written with
 //! [`write_table`], listed in `results.json` by [`ResultsManifest`], and read back with [`Results`].
-//! [`text`] makes the tables that people read, [`paper`] those of papers. polars stays inside this crate: no public signature
-//! shows it.
+//! [`text`] makes the tables that people read, [`paper`] those of papers. polars stays inside this crate: no
+//! public signature shows it.
 
 mod csv;
 mod dictionary;
@@ -17,10 +17,7 @@ pub mod notebook;
 pub mod page;
 pub mod paper;
 mod provenance;
-mod provenance;
 mod record;
-mod record;
-mod results;
 mod results;
 mod service;
 mod service_report;
