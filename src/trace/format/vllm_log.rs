@@ -112,7 +112,10 @@ fn parse_stamp(text: &str) -> Option<(i8, i8, Time)> {
         let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
         if digits { text.parse().ok() } else { None }
     };
-    Some((two_digits(month)?, two_digits(day)?, time_of_day(time)?))
+    let (month, day): (i8, i8) = (two_digits(month)?, two_digits(day)?);
+    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+    let time = time_of_day(time)?;
+    is_date.then_some((month, day, time))
 }
 
 fn event(message: &str) -> Result<Event<'_>, String> {
