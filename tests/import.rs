@@ -179,7 +179,10 @@ fn a_mapped_table_becomes_a_run_and_skipped_rows_are_counted() {
     let table =
         file("meter.csv", "time,power\n1736944496,1.5\n1736944497,broken\n1736944498,1.7\n");
     let archive = folder.path().join("archive");
-    let ended = run("import --map {} {} --out {}", &[&map, &table, &archive]);
+    let stages =
+        "--stage formal_start=2025-01-15T12:34:56Z --stage formal_end=2025-01-15T12:34:58Z";
+    let ended =
+        run(&format!("import --map {{}} {{}} {stages} --out {{}}"), &[&map, &table, &archive]);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(
         ended

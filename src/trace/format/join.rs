@@ -281,15 +281,10 @@ impl JoinSink {
     /// offset.
     fn shift(&mut self, times: &mut [&mut Option<i64>]) -> Result<(), TraceError> {
         let Some(offset) = self.current()?.offset else { return Ok(()) };
-        for time in times {
-            if let Some(nanos) = time {
-                *nanos = nanos.checked_add(offset.nanos).ok_or_else(|| {
-                    TraceError::Other(format!(
-                        "time {nanos} ns cannot be moved by {} ns",
-                        offset.nanos
-                    ))
-                })?;
-            }
+        for nanos in times.iter_mut().filter_map(|time| time.as_mut()) {
+            *nanos = nanos.checked_add(offset.nanos).ok_or_else(|| {
+                TraceError::Other(format!("time {nanos} ns cannot be moved by {} ns", offset.nanos))
+            })?;
         }
         Ok(())
     }
@@ -417,10 +412,10 @@ impl Sink for JoinSink {
             return Ok(());
         }
         row.source = self.source_name(&row.source)?;
-        if let Some(source) = self.sources.get_mut(&row.source) {
-            if !source.devices.contains(&row.device) {
-                source.devices.insert(row.device.clone());
-            }
+        if let Some(source) = self.sources.get_mut(&row.source)
+            && !source.devices.contains(&row.device)
+        {
+            source.devices.insert(row.device.clone());
         }
         self.writer.power(row)
     }

@@ -204,6 +204,7 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
         part: Part::default(),
         interval: None,
         replicas: BTreeMap::new(),
+        last_end_ns: BTreeMap::new(),
         counts: Counts::default(),
     };
     log.part.engine.name = Some("sglang".into());
@@ -260,6 +261,8 @@ struct Log<'a> {
     /// `--decode-log-interval`, where the log prints the server's arguments.
     interval: Option<u32>,
     replicas: BTreeMap<u16, Replica>,
+    /// End of the row written last, by replica.
+    last_end_ns: BTreeMap<u16, i64>,
     counts: Counts,
 }
 
@@ -404,10 +407,13 @@ impl Log<'_> {
         for (time, line) in settled {
             self.counts.decode += 1;
             self.counts.uncertainty_ns = self.counts.uncertainty_ns.max(time.uncertainty_ns);
+            // A duration that follows from the printed batch may be too long where the batch changed.
+            let earliest_ns = self.last_end_ns.insert(replica, time.t_end_ns).unwrap_or(i64::MIN);
+            let t_start_ns = time.t_start_ns.max(earliest_ns);
             sink.step(StepRow {
                 step: line.step,
                 replica,
-                t_start_ns: (time.t_start_ns < time.t_end_ns).then_some(time.t_start_ns),
+                t_start_ns: (t_start_ns < time.t_end_ns).then_some(t_start_ns),
                 t_end_ns: time.t_end_ns,
                 active_sequences: line.running,
                 new_tokens: line.new_tokens,
@@ -479,7 +485,11 @@ impl Log<'_> {
                 counts.other_ranks,
                 "lines of further ranks of the same replica, which repeat the first",
             ),
-            (overlapping, "rows that last longer than the stamps around them leave room for"),
+            (
+                overlapping,
+                "rows whose printed batch and rate take longer than the stamps leave room for, cut to \
+                 begin where the row before ends",
+            ),
             (counts.others, "other lines, not read"),
         ] {
             if count > 0 {

@@ -187,12 +187,11 @@ impl Requests {
         self.clock = InputClock { resolution_ns: Some(resolution_ns), ..tied };
         let offset_ns = self.clock.offset_ns.unwrap_or(0);
         for row in &mut self.rows {
-            for time in [&mut row.t_send_ns, &mut row.t_first_token_ns, &mut row.t_end_ns] {
-                if let Some(nanos) = time {
-                    *nanos = nanos.checked_add(offset_ns).ok_or_else(|| {
-                        PlaceError::Message(format!("time {nanos} ns lies outside the calendar"))
-                    })?;
-                }
+            let times = [&mut row.t_send_ns, &mut row.t_first_token_ns, &mut row.t_end_ns];
+            for nanos in times.into_iter().flatten() {
+                *nanos = nanos.checked_add(offset_ns).ok_or_else(|| {
+                    PlaceError::Message(format!("time {nanos} ns lies outside the calendar"))
+                })?;
             }
             if row.t_send_ns.is_some() {
                 (row.ttft_ns, row.e2e_ns) = (None, None);

@@ -112,7 +112,10 @@ fn parse_stamp(text: &str) -> Option<(i8, i8, Time)> {
         let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
         if digits { text.parse().ok() } else { None }
     };
-    Some((two_digits(month)?, two_digits(day)?, time_of_day(time)?))
+    let (month, day): (i8, i8) = (two_digits(month)?, two_digits(day)?);
+    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+    let time = time_of_day(time)?;
+    is_date.then_some((month, day, time))
 }
 
 fn event(message: &str) -> Result<Event<'_>, String> {
@@ -135,15 +138,14 @@ fn event(message: &str) -> Result<Event<'_>, String> {
 fn split_engine(message: &str) -> (Option<(u16, String)>, &str) {
     if let Some((number, rest)) =
         message.strip_prefix("Engine ").and_then(|rest| rest.split_once(": "))
+        && let Ok(number) = number.parse::<u16>()
     {
-        if let Ok(number) = number.parse::<u16>() {
-            return (Some((number, format!("engine=\"{number}\""))), rest);
-        }
+        return (Some((number, format!("engine=\"{number}\""))), rest);
     }
-    if let Some((count, rest)) = message.split_once(" Engines Aggregated: ") {
-        if count.parse::<u16>().is_ok() {
-            return (Some((0, format!("engines=\"{count}\""))), rest);
-        }
+    if let Some((count, rest)) = message.split_once(" Engines Aggregated: ")
+        && count.parse::<u16>().is_ok()
+    {
+        return (Some((0, format!("engines=\"{count}\""))), rest);
     }
     (None, message)
 }
@@ -317,15 +319,14 @@ impl Log<'_> {
     /// Uvicorn's lines have no stamp; the server is ready by the time of the line before.
     fn unstamped(&mut self, text: &str) {
         self.counts.others += 1;
-        if text.contains("Application startup complete") {
-            if let (None, Some(last)) = (self.part.stages.ready, self.last_ns) {
-                self.part.stages.ready = Some(TimestampNs::from_nanos(last));
-                self.part.notes.push(
-                    "ready is the stamp of the line before \"Application startup complete\", which has \
-                     none"
-                        .into(),
-                );
-            }
+        if text.contains("Application startup complete")
+            && let (None, Some(last)) = (self.part.stages.ready, self.last_ns)
+        {
+            self.part.stages.ready = Some(TimestampNs::from_nanos(last));
+            self.part.notes.push(
+                "ready is the stamp of the line before \"Application startup complete\", which has none"
+                    .into(),
+            );
         }
     }
 

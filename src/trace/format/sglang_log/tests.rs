@@ -106,3 +106,20 @@ fn broken_lines_are_counted_and_named() {
     let collected = collect("sglang-log", cut, &options()).unwrap();
     assert_eq!((collected.steps.len(), collected.parts[0].skipped.count()), (2, 1));
 }
+
+/// A log of a real server, published beside a benchmark's results.
+#[test]
+fn a_real_log_gives_every_decode_line() {
+    let Some(folder) = super::super::tests::shared_data("inferencex_history") else { return };
+    let log = folder.join("mi355x_sglang/server_sglang_mi355x_20260605.log");
+    let strict = ImportOptions { strict: true, ..options() };
+    let collected = collect("sglang-log", &std::fs::read(log).unwrap(), &strict).unwrap();
+    // grep -c 'Decode batch' counts as many.
+    assert_eq!(collected.steps.len(), 120);
+    assert!(collected.steps.iter().all(|step| step.iterations == 40));
+    let overlap = collected
+        .steps
+        .windows(2)
+        .any(|pair| pair[1].t_start_ns.is_some_and(|start_ns| start_ns < pair[0].t_end_ns));
+    assert!(!overlap);
+}
