@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use wattrace_schema::Scope;
 
 use super::power_log::{
-    self, Columns, PowerLog, Problem, Rows, Settings, Source, energy_cell, parse_stamp, power_cell, split_cells,
+    self, Columns, PowerLog, Problem, Rows, Settings, Source, energy_cell, parse_stamp, power_cell,
+    split_cells,
 };
 use super::{Format, Reader};
 use crate::PowerRow;
@@ -38,9 +39,10 @@ fn recognise(line: &str) -> Option<String> {
 
 /// Semicolons unless the output was set otherwise.
 fn separator(header: &str) -> char {
-    [';', ',', '\t'].into_iter().max_by_key(|separator| {
-        (header.matches(*separator).count(), *separator == ';')
-    }).unwrap_or(';')
+    [';', ',', '\t']
+        .into_iter()
+        .max_by_key(|separator| (header.matches(*separator).count(), *separator == ';'))
+        .unwrap_or(';')
 }
 
 /// Metrics of power and energy without their unit, and what each measures.
@@ -144,7 +146,9 @@ impl Alumet {
             resource_kind: &cells[header.resource_kind],
             resource_id: &cells[header.resource_id],
             consumer_kind: &cells[header.consumer_kind],
-            domain: header.domain.map_or_else(|| late_domain(attributes), |place| cells[place].as_ref()),
+            domain: header
+                .domain
+                .map_or_else(|| late_domain(attributes), |place| cells[place].as_ref()),
         };
         let Some((name, quantity, unit)) = metric(cells.metric) else {
             rows.leave_out("rows of other metrics than power and energy");
@@ -157,7 +161,9 @@ impl Alumet {
         let t_ns = time(cells.time, &self.settings)?;
         let value = match quantity {
             Quantity::Energy => energy_cell(&cells.metric, cells.value, unit)?,
-            Quantity::Power | Quantity::AveragePower => power_cell(&cells.metric, cells.value, unit)?,
+            Quantity::Power | Quantity::AveragePower => {
+                power_cell(&cells.metric, cells.value, unit)?
+            }
         };
         let Some((scope, device)) = self.device(&cells, rows) else { return Ok(()) };
         let mut row = PowerRow { t_ns, device, ..PowerRow::default() };
@@ -206,7 +212,8 @@ impl Alumet {
             return Err(format!("the difference is {joules} J; expected no energy below 0"));
         }
         let key = (metric, device.to_owned());
-        let counter = self.counters.entry(key).and_modify(|counter| *counter += joules).or_insert(0.0);
+        let counter =
+            self.counters.entry(key).and_modify(|counter| *counter += joules).or_insert(0.0);
         Ok(*counter)
     }
 }
@@ -224,7 +231,9 @@ struct Cells<'a> {
 
 fn time(cell: &str, settings: &Settings) -> Result<i64, Problem> {
     let stamp = parse_stamp(cell).ok_or_else(|| {
-        format!("\"timestamp\" is \"{cell}\"; expected RFC 3339 such as \"2025-01-31T12:34:56.789Z\"")
+        format!(
+            "\"timestamp\" is \"{cell}\"; expected RFC 3339 such as \"2025-01-31T12:34:56.789Z\""
+        )
     })?;
     settings.resolve(stamp)
 }
@@ -285,7 +294,9 @@ impl PowerLog for Alumet {
             rows.push(row);
         }
         if !rows.is_empty() {
-            rows.note("energy differences of each interval are added up to a counter that begins at 0");
+            rows.note(
+                "energy differences of each interval are added up to a counter that begins at 0",
+            );
         }
         if self.breaks > 0 {
             rows.note(format!(
@@ -341,9 +352,15 @@ rapl_consumed_energy_J;2025-01-15T12:34:58.5Z;100.5;cpu_package;0;local_machine;
 
     #[test]
     fn a_line_that_cannot_be_read_breaks_the_counter() {
-        let row = |second: u32, value: &str| format!("nvml_energy_consumption_mJ;2025-01-15T12:34:{second}Z;{value};gpu;0;local_machine;\n");
+        let row = |second: u32, value: &str| {
+            format!(
+                "nvml_energy_consumption_mJ;2025-01-15T12:34:{second}Z;{value};gpu;0;local_machine;\n"
+            )
+        };
         let header = "metric;timestamp;value;resource_kind;resource_id;consumer_kind;consumer_id\n";
-        let text = [header.to_owned(), row(56, "1000"), row(57, "2000"), row(58, "x"), row(59, "8000")].concat();
+        let text =
+            [header.to_owned(), row(56, "1000"), row(57, "2000"), row(58, "x"), row(59, "8000")]
+                .concat();
         let log = log(&text);
         let joules: Vec<f64> = log.rows.iter().filter_map(|row| row.energy_j).collect();
         assert_eq!(joules, [0.0, 2.0, 0.0], "the last difference may hold more than its interval");
@@ -352,7 +369,9 @@ rapl_consumed_energy_J;2025-01-15T12:34:58.5Z;100.5;cpu_package;0;local_machine;
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}a;b\nnvml_instant_power_mW;noon;1;gpu;0;local_machine;;;\nnvml_instant_power_K;2025-01-15T12:34:57Z;1;gpu;0;local_machine;;;\nnvml_energy_consumption_mJ;2025-01-15T12:34:57Z;-5;gpu;0;local_machine;;;\nnvml_instant_power_mW;2025-01-15T12:34:57Z;41");
+        let text = format!(
+            "{MINIMAL}a;b\nnvml_instant_power_mW;noon;1;gpu;0;local_machine;;;\nnvml_instant_power_K;2025-01-15T12:34:57Z;1;gpu;0;local_machine;;;\nnvml_energy_consumption_mJ;2025-01-15T12:34:57Z;-5;gpu;0;local_machine;;;\nnvml_instant_power_mW;2025-01-15T12:34:57Z;41"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 10: has 2 cells; expected 9 as in the header
         line 11: "timestamp" is "noon"; expected RFC 3339 such as "2025-01-31T12:34:56.789Z"

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use wattrace_schema::Scope;
 
 use super::power_log::{
-    self, Columns, Found, Piece, Pieces, PowerLog, Problem, Rows, Settings, Source, clock_cell, energy_cell,
-    number_cell, parse_stamp, power_cell, split_cells,
+    self, Columns, Found, Piece, Pieces, PowerLog, Problem, Rows, Settings, Source, clock_cell,
+    energy_cell, number_cell, parse_stamp, power_cell, split_cells,
 };
 use super::{Format, Reader, quantity};
 use crate::PowerRow;
@@ -41,7 +41,9 @@ pub(super) const FORMAT: Format = Format {
 
 /// Says why a text is such a log.
 fn recognise(text: &str) -> Option<String> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(PREAMBLE));
+    let lines = || {
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(PREAMBLE))
+    };
     let first = lines().next()?;
     if first.starts_with(['{', '[']) {
         let key = |name: &str| text.contains(&format!("\"{name}\""));
@@ -113,7 +115,8 @@ impl AmdSmi {
         }
         let Some(header) = &self.header else {
             return Err(Problem::Stop(
-                "does not begin with a header; expected \"timestamp,gpu,…\" as amd-smi writes".into(),
+                "does not begin with a header; expected \"timestamp,gpu,…\" as amd-smi writes"
+                    .into(),
             ));
         };
         let cells = split_cells(line, ',');
@@ -143,10 +146,8 @@ fn is_header(line: &str) -> bool {
 impl Header {
     fn parse(line: &str) -> Result<Self, String> {
         let columns = Columns::parse(line, ',');
-        let power: Vec<_> = POWER
-            .iter()
-            .filter_map(|(name, _)| Some((columns.find(&[name])?, *name)))
-            .collect();
+        let power: Vec<_> =
+            POWER.iter().filter_map(|(name, _)| Some((columns.find(&[name])?, *name))).collect();
         let energy = columns.find(&[ENERGY]);
         if power.is_empty() && energy.is_none() {
             return Err(format!(
@@ -177,7 +178,8 @@ impl Header {
             temperature_c: number("hotspot").or(number("edge")).map(|value| value as f32),
             sm_clock_mhz: mean(graphics),
             mem_clock_mhz: cell("mem_0_clk").and_then(clock_cell),
-            memory_used_bytes: number("used_vram").and_then(|used| quantity::bytes(used, "MiB").ok()),
+            memory_used_bytes: number("used_vram")
+                .and_then(|used| quantity::bytes(used, "MiB").ok()),
             utilization_percent: number("gfx_activity").map(|value| value as f32),
             ..PowerRow::default()
         };
@@ -196,7 +198,8 @@ fn gpu_number(cell: &str) -> Result<u16, String> {
 
 /// The mean of the clocks of all dies.
 fn mean(clocks: impl Iterator<Item = u32>) -> Option<u32> {
-    let (count, sum) = clocks.fold((0_u64, 0_u64), |(count, sum), clock| (count + 1, sum + u64::from(clock)));
+    let (count, sum) =
+        clocks.fold((0_u64, 0_u64), |(count, sum), clock| (count + 1, sum + u64::from(clock)));
     let mean = (sum + count / 2).checked_div(count)?;
     u32::try_from(mean).ok()
 }
@@ -267,7 +270,8 @@ fn json_metric(gpu: &Map<String, Value>) -> Result<Metric, String> {
         clock_cell(&cell_text(clock.get("clk")?))
     });
     let temperature = number(&["temperature", "hotspot"]).or(number(&["temperature", "edge"]));
-    let memory = number(&["mem_usage", "used_vram"]).and_then(|used| quantity::bytes(used, "MiB").ok());
+    let memory =
+        number(&["mem_usage", "used_vram"]).and_then(|used| quantity::bytes(used, "MiB").ok());
     let state = PowerRow {
         temperature_c: temperature.map(|value| value as f32),
         sm_clock_mhz: mean(graphics),
@@ -365,7 +369,10 @@ timestamp,gpu,gfx_activity,xcp_list,socket_power,gfx_0_clk,gfx_1_clk,gfx_0_min_c
         ");
         let row = &log.rows[0];
         // (2101 + 2104) / 2 = 2102.5
-        assert_eq!((row.sm_clock_mhz, row.mem_clock_mhz, row.temperature_c), (Some(2103), Some(2000), Some(61.0)));
+        assert_eq!(
+            (row.sm_clock_mhz, row.mem_clock_mhz, row.temperature_c),
+            (Some(2103), Some(2000), Some(61.0))
+        );
         assert_eq!(log.findings.sources[0].clock_offset_uncertainty_ns, Some(1_000_000_000));
         assert_eq!((log.findings.accelerators, log.skipped.len()), (2, 0));
     }
@@ -377,7 +384,10 @@ timestamp,gpu,gfx_activity,xcp_list,socket_power,gfx_0_clk,gfx_1_clk,gfx_0_min_c
         0s socket_power gpu0 238 W 1000000.5 J
         1s socket_power gpu0 - 1000238.5 J
         ");
-        assert_eq!((log.rows[0].sm_clock_mhz, log.rows[0].utilization_percent), (Some(2101), Some(98.0)));
+        assert_eq!(
+            (log.rows[0].sm_clock_mhz, log.rows[0].utilization_percent),
+            (Some(2101), Some(98.0))
+        );
     }
 
     #[test]
@@ -395,14 +405,18 @@ timestamp,gpu,gfx_activity,xcp_list,socket_power,gfx_0_clk,gfx_1_clk,gfx_0_min_c
 
     #[test]
     fn averages_are_sources_of_their_own() {
-        let log = log("timestamp,gpu,current_socket_power,average_socket_power\n1736944496,0,300,N/A\n");
-        let readings: Vec<Reading> = log.findings.sources.iter().map(|source| source.reading).collect();
+        let log =
+            log("timestamp,gpu,current_socket_power,average_socket_power\n1736944496,0,300,N/A\n");
+        let readings: Vec<Reading> =
+            log.findings.sources.iter().map(|source| source.reading).collect();
         assert_eq!(readings, [Reading::Instant, Reading::Average]);
     }
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}now,0,98,\"[]\",751,1,1,1,1,1,1\n1736944498,0,98\n1736944498,0,98,\"[]\",much,1,1,1,1,1,1\n1736944499,0,98,\"['N/");
+        let text = format!(
+            "{MINIMAL}now,0,98,\"[]\",751,1,1,1,1,1,1\n1736944498,0,98\n1736944498,0,98,\"[]\",much,1,1,1,1,1,1\n1736944499,0,98,\"['N/"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 8: "timestamp" is "now"; expected seconds since 1970
         line 9: has 3 cells; expected 11 as in the header

@@ -8,12 +8,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 use wattrace_schema::Scope;
 
-use super::nvidia_smi::AVERAGE_MS;
 use super::json::{self, Elements, Failure, Fields, Object};
+use super::nvidia_smi::AVERAGE_MS;
 use super::power_log::{
     self, PollClock, PowerLog, Problem, Rows, Settings, Source, Stamp, epoch_stamp, stamp_line,
 };
@@ -157,7 +157,8 @@ struct Boards {
 
 impl Boards {
     fn place(&mut self, labels: &BTreeMap<String, String>) -> Result<usize, String> {
-        let label = |names: &[&str]| names.iter().find_map(|name| labels.get(*name).map(String::as_str));
+        let label =
+            |names: &[&str]| names.iter().find_map(|name| labels.get(*name).map(String::as_str));
         let uuid = label(&["UUID", "uuid", "gpu_uuid"]).filter(|uuid| !uuid.is_empty());
         let uuid = uuid.ok_or("has no label \"UUID\", which tells boards apart")?;
         if let Some(place) = self.places.get(uuid) {
@@ -186,7 +187,8 @@ struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// Reads `name{label="value",…} value [milliseconds]`.
     fn parse(line: &'a str) -> Result<Self, String> {
-        let malformed = || "is no sample of Prometheus text; expected \"name{label=\"value\"} 1.5\"".to_owned();
+        let malformed =
+            || "is no sample of Prometheus text; expected \"name{label=\"value\"} 1.5\"".to_owned();
         let (name, labels, rest) = match line.split_once('{') {
             Some((name, rest)) => {
                 let (labels, rest) = parse_labels(rest).ok_or_else(malformed)?;
@@ -310,7 +312,9 @@ impl Dcgm {
 
     fn series(&mut self, series: &Series, rows: &mut Rows) -> Result<(), Problem> {
         let Some(name) = series.metric.get("__name__") else {
-            return Err("a series has no \"__name__\": it was computed; expected the metric itself".into());
+            return Err(
+                "a series has no \"__name__\": it was computed; expected the metric itself".into(),
+            );
         };
         let Some(metric) = metric(name) else { return Ok(()) };
         self.points += series.values.len();
@@ -395,9 +399,10 @@ impl Reading {
         }
         let value = match quantity::is_absent(text) {
             true => None,
-            false => Some(text.parse::<f64>().map_err(|_| {
-                format!("\"{name}\" is \"{text}\"; expected a number")
-            })?),
+            false => Some(
+                text.parse::<f64>()
+                    .map_err(|_| format!("\"{name}\" is \"{text}\"; expected a number"))?,
+            ),
         };
         let finite = value.filter(|value| value.is_finite());
         let whole = |most: f64| finite.filter(|value| (0.0..most).contains(value));
@@ -416,7 +421,9 @@ impl Reading {
                 self.state.memory_used_bytes =
                     finite.and_then(|value| quantity::bytes(value, "MiB").ok());
             }
-            Metric::Utilization => self.state.utilization_percent = finite.map(|value| value as f32),
+            Metric::Utilization => {
+                self.state.utilization_percent = finite.map(|value| value as f32)
+            }
             Metric::Throttle => self.state.throttle_reasons = whole(1e18).map(|value| value as u64),
         }
         Ok(())
@@ -527,7 +534,11 @@ DCGM_FI_DEV_POWER_USAGE_INSTANT{gpu="0",UUID="GPU-a"} 498.1
         assert_eq!(log.rows[0].memory_used_bytes, Some(70_000 << 20));
         assert_eq!(log.findings.accelerator.as_deref(), Some("NVIDIA H100"));
         assert_eq!((log.findings.accelerators, log.skipped.len()), (2, 0));
-        assert!(log.findings.notes[0].starts_with("MIG instances repeat"), "{:?}", log.findings.notes);
+        assert!(
+            log.findings.notes[0].starts_with("MIG instances repeat"),
+            "{:?}",
+            log.findings.notes
+        );
     }
 
     #[test]
@@ -557,8 +568,11 @@ DCGM_FI_DEV_POWER_USAGE_INSTANT{gpu="0",UUID="GPU-a"} 498.1
 
     #[test]
     fn without_times_it_needs_an_anchor_and_an_interval() {
-        let text: String =
-            MINIMAL.lines().filter(|line| !line.starts_with("# scrape")).map(|line| format!("{line}\n")).collect();
+        let text: String = MINIMAL
+            .lines()
+            .filter(|line| !line.starts_with("# scrape"))
+            .map(|line| format!("{line}\n"))
+            .collect();
         let error = read(Dcgm::new(Settings::default()), &text).unwrap_err();
         insta::assert_snapshot!(error, @"line 3: DCGM's text without a line of time before each scrape has no times; give the time of its first reading (--anchor) and the time between readings (--interval)");
         let twice = "dcgm_power_usage{gpu=\"0\",uuid=\"a\"} 50\ndcgm_power_usage{gpu=\"0\",uuid=\"a\"} 51\n";
@@ -572,7 +586,9 @@ DCGM_FI_DEV_POWER_USAGE_INSTANT{gpu="0",UUID="GPU-a"} 498.1
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}DCGM_FI_DEV_POWER_USAGE\ndcgm_power_usage{{gpu=\"0\"}} 1\ndcgm_gpu_temp{{UUID=\"GPU-a\"}} hot\ndcgm_power_usage{{UUID=\"x\"}} 1\ndcgm_power_usage{{UUID=\"x\"}} 4");
+        let text = format!(
+            "{MINIMAL}DCGM_FI_DEV_POWER_USAGE\ndcgm_power_usage{{gpu=\"0\"}} 1\ndcgm_gpu_temp{{UUID=\"GPU-a\"}} hot\ndcgm_power_usage{{UUID=\"x\"}} 1\ndcgm_power_usage{{UUID=\"x\"}} 4"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 13: is no sample of Prometheus text; expected "name{label="value"} 1.5"
         line 14: has no label "UUID", which tells boards apart

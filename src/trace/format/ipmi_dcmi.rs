@@ -10,7 +10,8 @@ use wattrace_schema::Scope;
 
 use super::local_time::LoggedTime;
 use super::power_log::{
-    self, PollClock, PowerLog, Problem, Rows, Settings, Source, Stamp, Undated, power_cell, stamp_line,
+    self, PollClock, PowerLog, Problem, Rows, Settings, Source, Stamp, Undated, power_cell,
+    stamp_line,
 };
 use super::{Format, Reader};
 use crate::PowerRow;
@@ -95,7 +96,8 @@ impl IpmiDcmi {
             rows.push(PowerRow { t_ns, ..row });
             return Ok(());
         }
-        let text = block.bmc.ok_or("has no \"IPMI timestamp\", and no line with a time before it")?;
+        let text =
+            block.bmc.ok_or("has no \"IPMI timestamp\", and no line with a time before it")?;
         let (time, is_utc) = bmc_time(&text).ok_or_else(|| {
             format!(
                 "\"IPMI timestamp\" is \"{text}\"; expected such as \"Wed Jan 15 12:34:56 2025\" or \
@@ -226,10 +228,13 @@ impl PowerLog for IpmiDcmi {
         if line.trim_start().starts_with(SENSOR) {
             return self.sensor(line, rows);
         }
-        let known = ["Minimum during", "Maximum during", "Average power reading", "Sampling period"];
+        let known =
+            ["Minimum during", "Maximum during", "Average power reading", "Sampling period"];
         match known.iter().any(|name| line.trim_start().starts_with(name)) {
             true => Ok(()),
-            false => Err(format!("\"{}\" is no line of a reading", line.trim().escape_debug()).into()),
+            false => {
+                Err(format!("\"{}\" is no line of a reading", line.trim().escape_debug()).into())
+            }
         }
     }
 
@@ -279,7 +284,9 @@ pub(super) mod tests {
 ";
 
     fn block(watts: u32, time: &str) -> String {
-        format!("Instantaneous power reading: {watts} Watts\nIPMI timestamp: {time}\nPower reading state is: activated\n")
+        format!(
+            "Instantaneous power reading: {watts} Watts\nIPMI timestamp: {time}\nPower reading state is: activated\n"
+        )
     }
 
     fn log(text: &str) -> Log {
@@ -333,7 +340,10 @@ pub(super) mod tests {
         insta::assert_snapshot!(error(&ambiguous, zone("UTC")), @"dates may have the month or the day first; name the order (--date-order month-first or day-first)");
         let settings = Settings { date_order: Some(DateOrder::DayFirst), ..zone("UTC") };
         let log = read(IpmiDcmi::new(settings), &ambiguous).unwrap();
-        assert_eq!(wattrace_schema::TimestampNs::from_nanos(log.rows[0].t_ns).to_string(), "2025-05-01T12:34:56Z");
+        assert_eq!(
+            wattrace_schema::TimestampNs::from_nanos(log.rows[0].t_ns).to_string(),
+            "2025-05-01T12:34:56Z"
+        );
     }
 
     #[test]

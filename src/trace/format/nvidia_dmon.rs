@@ -32,8 +32,9 @@ pub(super) const FORMAT: Format = Format {
 fn recognise(line: &str) -> Option<String> {
     let names = header_cells(line)?;
     let has = |name: &str| names.iter().any(|cell| cell == name);
-    (has("gpu") && has("pwr"))
-        .then(|| "its first line begins with \"#\" and names the columns \"gpu\" and \"pwr\"".into())
+    (has("gpu") && has("pwr")).then(|| {
+        "its first line begins with \"#\" and names the columns \"gpu\" and \"pwr\"".into()
+    })
 }
 
 /// Cells of a header line, in lower case; `None` if it is none.
@@ -78,7 +79,8 @@ impl NvidiaDmon {
             return Ok(());
         }
         // The second line of a header holds the units, as they stand.
-        let units: Vec<&str> = line.trim_start().trim_start_matches('#').split_whitespace().collect();
+        let units: Vec<&str> =
+            line.trim_start().trim_start_matches('#').split_whitespace().collect();
         if units.len() == self.names.len() {
             if let Some(place) = self.place("pwr") {
                 self.power_unit = units[place].to_owned();
@@ -156,7 +158,8 @@ fn dated(date: &str, time: &str) -> Option<DateTime> {
 }
 
 fn time_of_day(text: &str) -> Option<Time> {
-    let shaped = text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
+    let shaped =
+        text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
     text.parse().ok().filter(|_| shaped)
 }
 
@@ -173,12 +176,17 @@ impl PowerLog for NvidiaDmon {
         }
         if cells.len() != self.names.len() {
             let expected = self.names.len();
-            return Err(format!("has {} values; expected {expected} as in the header", cells.len()).into());
+            return Err(format!(
+                "has {} values; expected {expected} as in the header",
+                cells.len()
+            )
+            .into());
         }
         let cell = |name: &str| self.place(name).map(|place| cells[place]);
         let gpu = cell("gpu").unwrap_or_default();
-        let gpu: u16 =
-            gpu.parse().map_err(|_| format!("\"gpu\" is \"{gpu}\"; expected the number of a board"))?;
+        let gpu: u16 = gpu
+            .parse()
+            .map_err(|_| format!("\"gpu\" is \"{gpu}\"; expected the number of a board"))?;
         let power_w = power_cell(&"pwr", cell("pwr").unwrap_or_default(), &self.power_unit)?;
         let number = |name: &str| cell(name).and_then(number_cell);
         let mut row = PowerRow {
@@ -232,11 +240,14 @@ pub(super) mod tests {
 
     /// The same rows without the columns of date and time.
     fn timeless() -> String {
-        MINIMAL.lines().map(|line| {
-            let rest = line.get(24..).unwrap_or_default();
-            let mark = if line.starts_with('#') { "#" } else { " " };
-            format!("{mark} {rest}\n")
-        }).collect()
+        MINIMAL
+            .lines()
+            .map(|line| {
+                let rest = line.get(24..).unwrap_or_default();
+                let mark = if line.starts_with('#') { "#" } else { " " };
+                format!("{mark} {rest}\n")
+            })
+            .collect()
     }
 
     #[test]
@@ -248,8 +259,14 @@ pub(super) mod tests {
         1s dmon gpu0 413 W
         ");
         let row = &log.rows[0];
-        assert_eq!((row.sm_clock_mhz, row.mem_clock_mhz, row.temperature_c), (Some(1980), Some(2619), Some(61.0)));
-        assert_eq!((row.utilization_percent, row.memory_used_bytes), (Some(98.0), Some(70_000 << 20)));
+        assert_eq!(
+            (row.sm_clock_mhz, row.mem_clock_mhz, row.temperature_c),
+            (Some(1980), Some(2619), Some(61.0))
+        );
+        assert_eq!(
+            (row.utilization_percent, row.memory_used_bytes),
+            (Some(98.0), Some(70_000 << 20))
+        );
         assert!(log.skipped.is_empty(), "{:?}", log.skipped);
     }
 
@@ -271,9 +288,15 @@ pub(super) mod tests {
 
     #[test]
     fn times_of_day_take_the_date_of_the_anchor_and_pass_midnight() {
-        let text = "#Time        gpu    pwr\n#HH:MM:SS    Idx      W\n 23:59:59 0 400\n 00:00:00 0 401\n";
+        let text =
+            "#Time        gpu    pwr\n#HH:MM:SS    Idx      W\n 23:59:59 0 400\n 00:00:00 0 401\n";
         let error = read(NvidiaDmon::new(zone("UTC")), text).unwrap_err();
-        assert!(error.ends_with("give the date as a time on that day (--anchor) and the zone of the log (--tz)"), "{error}");
+        assert!(
+            error.ends_with(
+                "give the date as a time on that day (--anchor) and the zone of the log (--tz)"
+            ),
+            "{error}"
+        );
         let anchor = TimestampNs::parse("2025-01-15T08:00:00Z").ok();
         let log = read(NvidiaDmon::new(Settings { anchor, ..zone("UTC") }), text).unwrap();
         assert_eq!(log.rows[1].t_ns - log.rows[0].t_ns, 1_000_000_000);
@@ -282,9 +305,11 @@ pub(super) mod tests {
 
     #[test]
     fn units_come_from_the_second_header_line() {
-        let log = read(NvidiaDmon::new(zone("UTC")), &MINIMAL.replace("Idx      W", "Idx     mW")).unwrap();
+        let log = read(NvidiaDmon::new(zone("UTC")), &MINIMAL.replace("Idx      W", "Idx     mW"))
+            .unwrap();
         assert_eq!(log.rows[0].power_w, Some(0.412));
-        let log = read(NvidiaDmon::new(zone("UTC")), &MINIMAL.replace("Idx      W", "Idx      A")).unwrap();
+        let log = read(NvidiaDmon::new(zone("UTC")), &MINIMAL.replace("Idx      W", "Idx      A"))
+            .unwrap();
         assert!(log.skipped[0].contains("\"A\" is no unit of power"), "{:?}", log.skipped);
     }
 

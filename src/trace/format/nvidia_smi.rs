@@ -53,10 +53,7 @@ fn recognise(line: &str) -> Option<String> {
 
 /// Places and names of the fields of power, in order of preference.
 fn power_places(columns: &Columns) -> Vec<(usize, &'static str)> {
-    POWER_FIELDS
-        .iter()
-        .filter_map(|(field, ..)| Some((columns.find(&[field])?, *field)))
-        .collect()
+    POWER_FIELDS.iter().filter_map(|(field, ..)| Some((columns.find(&[field])?, *field))).collect()
 }
 
 /// Reads such a log.
@@ -268,8 +265,8 @@ pub(super) fn settle_power_draw(source: &str, rows: &mut Rows) {
 /// Boards on which the driver's plain reading is of an instant: GA100, and what came before Ampere.
 fn reads_instant(name: &str) -> bool {
     const CHIPS: [&str; 16] = [
-        "A100", "A800", "A30", "V100", "V100S", "T4", "P100", "P40", "P4", "P6", "K80", "K40", "K40m",
-        "M40", "M60", "170HX",
+        "A100", "A800", "A30", "V100", "V100S", "T4", "P100", "P40", "P4", "P6", "K80", "K40",
+        "K40m", "M40", "M60", "170HX",
     ];
     const FAMILIES: [&str; 6] = ["RTX 20", "GTX ", "TITAN", "Quadro RTX", "Quadro GV", "Quadro P"];
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
@@ -312,7 +309,11 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
             [(Reading::Instant, Scope::GpuBoard), (Reading::Average, Scope::GpuBoard)]
         );
         assert_eq!(log.findings.sources[1].averaging_window_ms, Some(1000.0));
-        assert!(log.findings.notes[0].contains("does not name the boards"), "{:?}", log.findings.notes);
+        assert!(
+            log.findings.notes[0].contains("does not name the boards"),
+            "{:?}",
+            log.findings.notes
+        );
     }
 
     #[test]
@@ -343,7 +344,9 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
         assert_eq!(watts("power.draw [mW]", "412340"), Ok(Some(412.34)));
         assert_eq!(watts("power.draw [W]", "412340 mW"), Ok(Some(412.34)));
         assert_eq!(watts("power.draw", "0.41234 kW"), Ok(Some(412.34)));
-        for absent in ["[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "0.00 W"] {
+        for absent in
+            ["[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "0.00 W"]
+        {
             assert_eq!(watts("power.draw [W]", absent), Ok(None), "{absent}");
         }
         assert!(watts("power.draw [J]", "3").unwrap_err().contains("\"J\" is no unit of power"));
@@ -351,17 +354,17 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
 
     #[test]
     fn a_module_is_another_scope() {
-        let log = utc(
-            "timestamp, index, power.draw.average [W], module.power.draw.instant [W]\n\
-             2025/01/15 12:34:56.000, 0, 500.00 W, 700.00 W\n",
-        );
+        let log = utc("timestamp, index, power.draw.average [W], module.power.draw.instant [W]\n\
+             2025/01/15 12:34:56.000, 0, 500.00 W, 700.00 W\n");
         let scopes: Vec<Scope> = log.unwrap().findings.sources.iter().map(|s| s.scope).collect();
         assert_eq!(scopes, [Scope::GpuBoard, Scope::GpuModule]);
     }
 
     #[test]
     fn a_cut_last_row_and_broken_lines_are_skipped() {
-        let text = format!("{MINIMAL}No devices\n2025/01/15 12:34:59.0, x, 1 W, 1 W, 6\n2025/01/15 12:34:58.789, 0, 41");
+        let text = format!(
+            "{MINIMAL}No devices\n2025/01/15 12:34:59.0, x, 1 W, 1 W, 6\n2025/01/15 12:34:58.789, 0, 41"
+        );
         let log = utc(&text).unwrap();
         insta::assert_snapshot!(log.skipped.join("\n"), @r#"
         line 5: has 1 cells; expected 5 as in the header
@@ -373,7 +376,9 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
 
     #[test]
     fn a_header_in_between_is_read_again() {
-        let text = format!("{MINIMAL}index, timestamp, power.draw [W]\n0, 2025/01/15 12:35:00.000, 399.00 W\n");
+        let text = format!(
+            "{MINIMAL}index, timestamp, power.draw [W]\n0, 2025/01/15 12:35:00.000, 399.00 W\n"
+        );
         let log = utc(&text).unwrap();
         assert_eq!(log.rows.last().unwrap().power_w, Some(399.0));
     }
@@ -386,7 +391,7 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
         };
         insta::assert_snapshot!(error(MINIMAL, None), @r#"line 2: the time 2025-01-15T12:34:56.789 has no zone; name the zone of the log (--tz), such as "America/Los_Angeles" or "UTC""#);
         let fold = MINIMAL.replace("2025/01/15 12:34", "2025/11/02 01:30");
-        insta::assert_snapshot!(error(&fold, Some("America/Los_Angeles")), @r#"line 2: clocks changed at 2025-11-02T01:30:56.789, which came twice or never; give the offset of the log, such as "-07:00", as the time zone"#);
+        insta::assert_snapshot!(error(&fold, Some("America/Los_Angeles")), @r#"line 2: clocks changed at 2025-11-02T01:30:56.789, which came twice or never; give the offset of the log, such as "-07:00", as the time zone (--tz)"#);
         insta::assert_snapshot!(error("2025/01/15 12:34:56.789, 0, 412.34 W\n", Some("UTC")), @r#"line 1: has no field "timestamp" in its first line; expected the header that nvidia-smi writes without "noheader" (format "map" reads a log without one)"#);
         insta::assert_snapshot!(error("timestamp, power.draw [W]\n", Some("UTC")), @r#"line 1: has none of the fields "index", "uuid" and "pci.bus_id", so rows of several boards could not be told apart; format "map" can name the one board of a log"#);
         insta::assert_snapshot!(error("timestamp, index, power.limit [W]\n", Some("UTC")), @r#"line 1: has no field of power; expected "power.draw" or one of its kind"#);
@@ -394,10 +399,14 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
 
     #[test]
     fn only_old_chips_and_ga100_read_an_instant() {
-        for name in ["NVIDIA A100 80GB PCIe", "Tesla V100-SXM2-16GB", "Tesla T4", "NVIDIA GeForce RTX 2080"] {
+        for name in
+            ["NVIDIA A100 80GB PCIe", "Tesla V100-SXM2-16GB", "Tesla T4", "NVIDIA GeForce RTX 2080"]
+        {
             assert!(reads_instant(name), "{name}");
         }
-        for name in ["NVIDIA H100 80GB HBM3", "NVIDIA A40", "NVIDIA RTX A4000", "NVIDIA L4", "NVIDIA GH200"] {
+        for name in
+            ["NVIDIA H100 80GB HBM3", "NVIDIA A40", "NVIDIA RTX A4000", "NVIDIA L4", "NVIDIA GH200"]
+        {
             assert!(!reads_instant(name), "{name}");
         }
     }

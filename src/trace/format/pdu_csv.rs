@@ -38,17 +38,46 @@ pub(super) const FORMAT: Format = Format {
 
 const TIME: [&str; 6] = ["timestamp", "datetime", "date time", "date_time", "date/time", "time"];
 const OUTLET: [&str; 9] = [
-    "outlet", "outlet name", "outlet_name", "outlet id", "outlet_id", "outlet number", "socket",
-    "receptacle", "pdu",
+    "outlet",
+    "outlet name",
+    "outlet_name",
+    "outlet id",
+    "outlet_id",
+    "outlet number",
+    "socket",
+    "receptacle",
+    "pdu",
 ];
 /// Words that say what is measured, not of what.
 const QUANTITY: [&str; 10] = [
-    "power", "active", "real", "energy", "consumption", "usage", "reading", "value", "draw", "cumulative",
+    "power",
+    "active",
+    "real",
+    "energy",
+    "consumption",
+    "usage",
+    "reading",
+    "value",
+    "draw",
+    "cumulative",
 ];
 /// Words of columns that are not power drawn.
 const OTHER: [&str; 15] = [
-    "apparent", "reactive", "va", "kva", "var", "factor", "limit", "max", "min", "peak", "rated", "capacity",
-    "threshold", "maximum", "minimum",
+    "apparent",
+    "reactive",
+    "va",
+    "kva",
+    "var",
+    "factor",
+    "limit",
+    "max",
+    "min",
+    "peak",
+    "rated",
+    "capacity",
+    "threshold",
+    "maximum",
+    "minimum",
 ];
 /// Words of an outlet that is a sum of others.
 const SUM: [&str; 9] = ["total", "sum", "inlet", "input", "bank", "phase", "all", "unit", "branch"];
@@ -58,7 +87,9 @@ fn recognise(line: &str) -> Option<String> {
     let columns = Columns::parse(line, separator(line));
     let time = columns.find(&TIME)?;
     let is_pdu = columns.iter().any(|(_, name, _)| {
-        words(name).any(|word| word.starts_with("outlet") || matches!(word, "pdu" | "receptacle" | "socket"))
+        words(name).any(|word| {
+            word.starts_with("outlet") || matches!(word, "pdu" | "receptacle" | "socket")
+        })
     });
     let value = columns.iter().find_map(|(place, ..)| value(&columns, place)?.ok())?;
     is_pdu.then(|| {
@@ -73,7 +104,9 @@ fn recognise(line: &str) -> Option<String> {
 
 fn separator(header: &str) -> char {
     let count = |separator: char| header.matches(separator).count();
-    [',', ';', '\t'].into_iter().fold(',', |best, next| if count(next) > count(best) { next } else { best })
+    [',', ';', '\t']
+        .into_iter()
+        .fold(',', |best, next| if count(next) > count(best) { next } else { best })
 }
 
 fn words(name: &str) -> impl Iterator<Item = &str> {
@@ -166,9 +199,11 @@ impl Header {
             }
         }
         if values.is_empty() {
-            return Err("has no column of power or energy with a unit; expected such as \"power (W)\" or \
+            return Err(
+                "has no column of power or energy with a unit; expected such as \"power (W)\" or \
                         \"energy_kwh\""
-                .into());
+                    .into(),
+            );
         }
         let is_sum = |value: &Value| value.outlet.split('-').any(|word| SUM.contains(&word));
         if values.iter().any(|value| !value.outlet.is_empty() && !is_sum(value)) {
@@ -318,7 +353,9 @@ Timestamp,Outlet,Active Power (W),Apparent Power (VA),Energy (kWh)
 
     #[test]
     fn outlets_may_be_columns_and_totals_stay_out() {
-        let log = log("date;time;outlet1_power_kw;outlet2_power_kw;total_power_kw\n15/01/2025;12:34:56;0.5;0.25;0.75\n");
+        let log = log(
+            "date;time;outlet1_power_kw;outlet2_power_kw;total_power_kw\n15/01/2025;12:34:56;0.5;0.25;0.75\n",
+        );
         insta::assert_snapshot!(show(&log.rows), @"
         0s pdu outlet1 500 W
         0s pdu outlet2 250 W
@@ -337,13 +374,17 @@ Timestamp,Outlet,Active Power (W),Apparent Power (VA),Energy (kWh)
         insta::assert_snapshot!(error("time,outlet,power\n"), @r#"line 1: has no column of power or energy with a unit; expected such as "power (W)" or "energy_kwh""#);
         insta::assert_snapshot!(error("outlet,power_w\n"), @r#"line 1: has no column of time in its first line; expected "timestamp", "time" or "datetime""#);
         insta::assert_snapshot!(error("time,outlet,power_w\n2025-01-15T12:34:56Z,Total,5\n2025-01-15T12:34:56Z,A1,5\n"), @r#"line 3: "Total" adds up others, and "A1" is one of them; expected rows of the one or of the others"#);
-        let error = read(PduCsv::new(Settings::default()), "time,pdu,watts\n2025-01-15 12:34:56,1,5\n").unwrap_err();
+        let error =
+            read(PduCsv::new(Settings::default()), "time,pdu,watts\n2025-01-15 12:34:56,1,5\n")
+                .unwrap_err();
         assert!(error.contains("name the zone of the log (--tz)"), "{error}");
     }
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}noon,A1,5,5,5\n2025-01-15T12:34:58Z,A1,5\n2025-01-15T12:34:58Z,A1,\"812,5\",5,5\n2025-01-15T12:34:59Z,A1,812.5,850,10");
+        let text = format!(
+            "{MINIMAL}noon,A1,5,5,5\n2025-01-15T12:34:58Z,A1,5\n2025-01-15T12:34:58Z,A1,\"812,5\",5,5\n2025-01-15T12:34:59Z,A1,812.5,850,10"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 5: the time is "noon"; expected such as "2025-01-31T12:34:56Z"
         line 6: has 3 cells; expected 5 as in the header

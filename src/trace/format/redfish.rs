@@ -16,11 +16,8 @@ use crate::PowerRow;
 
 const NODE: &str = "redfish";
 /// Sources of what lies inside the node, by scope.
-const INSIDE: [(Scope, &str); 3] = [
-    (Scope::GpuBoard, "redfish-gpu"),
-    (Scope::Cpu, "redfish-cpu"),
-    (Scope::Dram, "redfish-dram"),
-];
+const INSIDE: [(Scope, &str); 3] =
+    [(Scope::GpuBoard, "redfish-gpu"), (Scope::Cpu, "redfish-cpu"), (Scope::Dram, "redfish-dram")];
 
 /// Keys that only resources of power have.
 const POWER_KEYS: [&str; 4] = ["PowerControl", "PowerWatts", "InputPowerWatts", "ReadingType"];
@@ -46,7 +43,8 @@ fn recognise(text: &str) -> Option<String> {
     }
     let key = POWER_KEYS.iter().find(|key| text.contains(&format!("\"{key}\"")))?;
     let has = |keys: &[&str]| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
-    let is_poll = has(&["body", "response", "data", "json"]) && has(&["time", "timestamp", "poll_time", "t", "time_unix"]);
+    let is_poll = has(&["body", "response", "data", "json"])
+        && has(&["time", "timestamp", "poll_time", "t", "time_unix"]);
     (is_poll && text.contains("\"@odata."))
         .then(|| format!("its lines are polls of a Redfish resource with \"{key}\""))
 }
@@ -100,7 +98,15 @@ impl Redfish {
         let Reading { power_w, energy_j, .. } = reading;
         let source = source.to_owned();
         let read_ns = latency_ns;
-        rows.push(PowerRow { t_ns, source, device, power_w, energy_j, read_ns, ..PowerRow::default() });
+        rows.push(PowerRow {
+            t_ns,
+            source,
+            device,
+            power_w,
+            energy_j,
+            read_ns,
+            ..PowerRow::default()
+        });
         Ok(())
     }
 
@@ -140,13 +146,17 @@ impl Redfish {
             self.left_out.insert("power supplies, which are parts of the node");
             return Ok(None);
         }
-        if body.contains_key("PowerWatts") || body.contains_key("EnergyJoules") || body.contains_key("EnergykWh") {
+        if body.contains_key("PowerWatts")
+            || body.contains_key("EnergyJoules")
+            || body.contains_key("EnergykWh")
+        {
             return environment(body, address).map(Some);
         }
         if let Some(kind) = body.get("ReadingType").and_then(Value::as_str) {
             return self.sensor(kind, body, address);
         }
-        Err("is a resource without power; expected PowerControl, EnvironmentMetrics or a sensor".into())
+        Err("is a resource without power; expected PowerControl, EnvironmentMetrics or a sensor"
+            .into())
     }
 
     fn sensor(
@@ -177,7 +187,8 @@ impl Redfish {
         match kind {
             "Power" => {
                 let value = number("Reading", reading)?;
-                power_w = value.map(|value| quantity::power_w(value, unit.unwrap_or("W"))).transpose()?;
+                power_w =
+                    value.map(|value| quantity::power_w(value, unit.unwrap_or("W"))).transpose()?;
             }
             "EnergykWh" => energy_j = counter("Reading", reading, "kWh")?,
             "EnergyJoules" => energy_j = counter("Reading", reading, "J")?,
@@ -341,7 +352,11 @@ pub(super) mod tests {
         0s redfish-gpu GPU_0 500 W 12.5 J
         0s redfish-cpu CPU1Power 90 W
         ");
-        assert!(log.findings.notes.contains(&"power supplies, which are parts of the node, left out".to_owned()));
+        assert!(
+            log.findings
+                .notes
+                .contains(&"power supplies, which are parts of the node, left out".to_owned())
+        );
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use wattrace_schema::Scope;
 
 use super::power_log::{
-    self, Found, Piece, Pieces, PollClock, PowerLog, Problem, Record, Rows, Settings, Source, energy_cell, number_cell,
-    power_cell, stamp_line,
+    self, Found, Piece, Pieces, PollClock, PowerLog, Problem, Record, Rows, Settings, Source,
+    energy_cell, number_cell, power_cell, stamp_line,
 };
 use super::{Format, Reader};
 use crate::PowerRow;
@@ -37,7 +37,11 @@ pub(super) const FORMAT: Format = Format {
 
 /// Says why a text is such a log.
 fn recognise(text: &str) -> Option<String> {
-    let key = POWER.iter().map(|(key, ..)| *key).chain([ENERGY]).find(|key| text.contains(&format!("\"{key}\"")))?;
+    let key = POWER
+        .iter()
+        .map(|(key, ..)| *key)
+        .chain([ENERGY])
+        .find(|key| text.contains(&format!("\"{key}\"")))?;
     text.contains("\"card").then(|| format!("it is JSON with cards and the key \"{key}\""))
 }
 
@@ -95,7 +99,8 @@ fn add(t_ns: i64, number: u16, card: &Map<String, Value>, rows: &mut Rows) -> Re
         rows.leave_out("readings of a secondary die, whose package the first die reports");
         return Ok(());
     }
-    let number_of = |key: &str| text(key).and_then(|text| number_cell(&text)).map(|value| value as f32);
+    let number_of =
+        |key: &str| text(key).and_then(|text| number_cell(&text)).map(|value| value as f32);
     let name = text("Card Series").or_else(|| text("Card series"));
     if let Some(name) = name.filter(|name| !super::quantity::is_absent(name)) {
         rows.accelerator(&name);
@@ -187,12 +192,19 @@ pub(super) mod tests {
 "#;
         let log = log(text);
         assert_eq!(show(&log.rows), "0s current-socket-power gpu3 550 W");
-        assert_eq!((log.rows[0].utilization_percent, log.rows[0].temperature_c), (Some(98.0), Some(61.0)));
+        assert_eq!(
+            (log.rows[0].utilization_percent, log.rows[0].temperature_c),
+            (Some(98.0), Some(61.0))
+        );
     }
 
     #[test]
     fn without_times_it_needs_an_anchor_and_an_interval() {
-        let text: String = MINIMAL.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
+        let text: String = MINIMAL
+            .lines()
+            .filter(|line| line.starts_with('{'))
+            .map(|line| format!("{line}\n"))
+            .collect();
         let error = read(RocmSmi::new(Settings::default()), &text).unwrap_err();
         insta::assert_snapshot!(error, @"line 1: rocm-smi without a line of time before each answer has no times; give the time of its first reading (--anchor) and the time between readings (--interval)");
         let anchor = TimestampNs::parse("2025-01-15T12:34:56Z").ok();
@@ -203,7 +215,9 @@ pub(super) mod tests {
 
     #[test]
     fn broken_answers_say_what_is_wrong() {
-        let text = format!("{MINIMAL}ERROR: no device\n{{\"card0\": }}\n{{\"system\": {{}}}}\n1736944498\n{{\"card0\": {{\"Average Graphics Package Power (W)\": \"much\"}}}}\n{{\"card0\": {{");
+        let text = format!(
+            "{MINIMAL}ERROR: no device\n{{\"card0\": }}\n{{\"system\": {{}}}}\n1736944498\n{{\"card0\": {{\"Average Graphics Package Power (W)\": \"much\"}}}}\n{{\"card0\": {{"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 5: "ERROR: no device" is neither JSON nor a time
         line 6: is not valid JSON: expected value at line 1 column 11

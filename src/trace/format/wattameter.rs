@@ -7,7 +7,8 @@
 use wattrace_schema::{Reading, Scope};
 
 use super::power_log::{
-    self, PowerLog, Problem, Rows, Settings, Source, energy_cell, number_cell, parse_stamp, power_cell,
+    self, PowerLog, Problem, Rows, Settings, Source, energy_cell, number_cell, parse_stamp,
+    power_cell,
 };
 use super::{Format, Reader};
 use crate::PowerRow;
@@ -30,13 +31,16 @@ fn recognise(text: &str) -> Option<String> {
     text.lines()
         .take_while(|line| line.starts_with('#'))
         .find(|line| header_names(line).is_some())
-        .map(|_| "a line of its head names the columns \"timestamp\" and \"reading-time[ns]\"".into())
+        .map(|_| {
+            "a line of its head names the columns \"timestamp\" and \"reading-time[ns]\"".into()
+        })
 }
 
 /// Names in the header; `None` if the line is another comment.
 fn header_names(line: &str) -> Option<Vec<&str>> {
     let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
-    let is_header = names.first() == Some(&"timestamp") && names.get(1)?.starts_with("reading-time");
+    let is_header =
+        names.first() == Some(&"timestamp") && names.get(1)?.starts_with("reading-time");
     is_header.then_some(names)
 }
 
@@ -83,7 +87,9 @@ impl WattAMeter {
         let metered: Vec<usize> = self
             .columns
             .iter()
-            .filter_map(|column| if let Column::Energy(device, _) = column { Some(*device) } else { None })
+            .filter_map(
+                |column| if let Column::Energy(device, _) = column { Some(*device) } else { None },
+            )
             .collect();
         for column in &mut self.columns {
             if matches!(column, Column::Power(device, _) if metered.contains(device)) {
@@ -97,7 +103,8 @@ impl WattAMeter {
         let measures = |column: &Column| matches!(column, Column::Power(..) | Column::Energy(..));
         if !self.columns.iter().any(measures) {
             return Err(Problem::Stop(
-                "has no column of power or energy in its header; expected such as \"gpu-0[mW]\"".into(),
+                "has no column of power or energy in its header; expected such as \"gpu-0[mW]\""
+                    .into(),
             ));
         }
         for (kind, _) in &self.devices {
@@ -170,13 +177,21 @@ impl PowerLog for WattAMeter {
         let cells: Vec<&str> = line.split_whitespace().collect();
         if cells.len() != self.columns.len() {
             let expected = self.columns.len();
-            return Err(format!("has {} values; expected {expected} as in the header", cells.len()).into());
+            return Err(format!(
+                "has {} values; expected {expected} as in the header",
+                cells.len()
+            )
+            .into());
         }
-        let mut readings: Vec<PowerRow> = self.devices.iter().map(|(kind, device)| PowerRow {
-            source: KINDS[*kind].2.into(),
-            device: device.clone(),
-            ..PowerRow::default()
-        }).collect();
+        let mut readings: Vec<PowerRow> = self
+            .devices
+            .iter()
+            .map(|(kind, device)| PowerRow {
+                source: KINDS[*kind].2.into(),
+                device: device.clone(),
+                ..PowerRow::default()
+            })
+            .collect();
         let (mut time, mut read_ns) = (None, None);
         for (column, cell) in self.columns.iter().zip(&cells) {
             match column {
@@ -263,7 +278,9 @@ pub(super) mod tests {
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}  2025-01-15_12:34 1 1 1 1 1\n  2025-01-15_12:34:57.0 1 1 1 1\n  2025-01-15_12:34:57.0 1 x 1 1 1\n  2025-01-15_12:34:57.0 1 1 1 1 4");
+        let text = format!(
+            "{MINIMAL}  2025-01-15_12:34 1 1 1 1 1\n  2025-01-15_12:34:57.0 1 1 1 1\n  2025-01-15_12:34:57.0 1 x 1 1 1\n  2025-01-15_12:34:57.0 1 1 1 1 4"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 5: "timestamp" is "2025-01-15_12:34"; expected a time such as "2025-01-31_12:34:56.789"
         line 6: has 5 values; expected 6 as in the header

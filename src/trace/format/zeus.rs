@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use wattrace_schema::{Interval, Scope, TimestampNs};
 
-use super::power_log::{self, Columns, PowerLog, Problem, Rows, Settings, Source, energy_cell, split_cells};
+use super::power_log::{
+    self, Columns, PowerLog, Problem, Rows, Settings, Source, energy_cell, split_cells,
+};
 use super::{Format, Part, Reader, quantity};
 use crate::PowerRow;
 
@@ -102,7 +104,8 @@ impl Header {
                 )
             })
         };
-        let (start, name, length) = (find("start_time")?, find("window_name")?, find("elapsed_time")?);
+        let (start, name, length) =
+            (find("start_time")?, find("window_name")?, find("elapsed_time")?);
         let energy = energy_columns(&columns);
         if energy.is_empty() {
             find("gpu0_energy")?;
@@ -114,8 +117,9 @@ impl Header {
     fn window(&self, cells: &[Cow<'_, str>]) -> Result<(i64, i64), String> {
         let seconds = |place: usize| {
             let cell = &cells[place];
-            quantity::decimal_nanos(cell, "s")
-                .map_err(|_| format!("\"{}\" is \"{cell}\"; expected seconds", self.columns.name(place)))
+            quantity::decimal_nanos(cell, "s").map_err(|_| {
+                format!("\"{}\" is \"{cell}\"; expected seconds", self.columns.name(place))
+            })
         };
         let (start, length) = (seconds(self.start)?, seconds(self.length)?);
         if length <= 0 {
@@ -149,7 +153,11 @@ impl PowerLog for Zeus {
             let unit = header.columns.unit(*place, "J");
             let energy_j = energy_cell(&header.columns.name(*place), &cells[*place], unit)?;
             // A device draws power all the time, so a window without energy was not measured.
-            energies.push((device.clone(), KINDS[*kind].2, energy_j.filter(|joules| *joules > 0.0)));
+            energies.push((
+                device.clone(),
+                KINDS[*kind].2,
+                energy_j.filter(|joules| *joules > 0.0),
+            ));
         }
         let name = cells[header.name].to_string();
         if let Some(other) = self.overlaps(start, end) {
@@ -187,7 +195,10 @@ impl PowerLog for Zeus {
         let Some((window, name)) = self.only_window() else { return };
         part.stages.formal_start = Some(TimestampNs::from_nanos(window.start_ns));
         part.stages.formal_end = Some(TimestampNs::from_nanos(window.end_ns));
-        part.notes.push(format!("the formal window is the only one of the log, \"{}\"", name.escape_debug()));
+        part.notes.push(format!(
+            "the formal window is the only one of the log, \"{}\"",
+            name.escape_debug()
+        ));
     }
 }
 
@@ -224,17 +235,25 @@ start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy
 
     #[test]
     fn nested_windows_are_not_counted_twice() {
-        let text = format!("{MINIMAL}1736944496.0,whole,6.0,1500.0,700.0\n1736944501.0,after,1.0,400.0,390.0\n");
+        let text = format!(
+            "{MINIMAL}1736944496.0,whole,6.0,1500.0,700.0\n1736944501.0,after,1.0,400.0,390.0\n"
+        );
         let log = log(&text);
         assert_eq!(log.rows.len(), 12);
         assert!(log.findings.notes.iter().any(|note| note.contains("the first is \"whole\"")));
-        assert!(log.findings.notes.iter().any(|note| note == "windows inside or around others, left out: 1"));
+        assert!(
+            log.findings
+                .notes
+                .iter()
+                .any(|note| note == "windows inside or around others, left out: 1")
+        );
     }
 
     #[test]
     fn cpu_and_dram_are_scopes_of_their_own() {
         let text = "start_time,window_name,elapsed_time,gpu0_energy,cpu0_energy,dram0_energy\n1736944496,w,1,5,3,1\n";
-        let scopes: Vec<Scope> = log(text).findings.sources.iter().map(|source| source.scope).collect();
+        let scopes: Vec<Scope> =
+            log(text).findings.sources.iter().map(|source| source.scope).collect();
         assert_eq!(scopes, [Scope::GpuBoard, Scope::Cpu, Scope::Dram]);
         let mut zeus = Zeus::new(Settings::default());
         let mut rows = Rows::default();
@@ -247,7 +266,9 @@ start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy
 
     #[test]
     fn broken_lines_say_what_is_wrong() {
-        let text = format!("{MINIMAL}soon,w,1,1,1\n1736944510,w,0,1,1\n1736944510,w,1,1\n1736944510,w,1,x,1\n1736944510,w,1,1,1");
+        let text = format!(
+            "{MINIMAL}soon,w,1,1,1\n1736944510,w,0,1,1\n1736944510,w,1,1\n1736944510,w,1,x,1\n1736944510,w,1,1,1"
+        );
         insta::assert_snapshot!(log(&text).skipped.join("\n"), @r#"
         line 4: "start_time" is "soon"; expected seconds
         line 5: "elapsed_time" is "0"; expected a time above 0
@@ -255,7 +276,8 @@ start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy
         line 7: "gpu0_energy" is "x"; expected a number such as "1000.5 J"
         line 8: was cut off
         "#);
-        let error = read(Zeus::new(Settings::default()), "start_time,window_name,elapsed_time\n").unwrap_err();
+        let error = read(Zeus::new(Settings::default()), "start_time,window_name,elapsed_time\n")
+            .unwrap_err();
         insta::assert_snapshot!(error, @r#"line 1: has no column "gpu0_energy" in its first line; expected "start_time,window_name,elapsed_time,gpu0_energy" as ZeusMonitor writes"#);
     }
 }

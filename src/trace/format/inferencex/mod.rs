@@ -17,8 +17,7 @@ use super::folders::{self, Folder};
 use super::nvidia_smi::NvidiaSmi;
 use super::power_log::{self, PowerLog, Rows, Settings};
 use super::{
-    Format, ImportOptions, ImportSummary, Input, Part, Reader, archive_sink, file_name,
-    safe_run_id,
+    Format, ImportOptions, ImportSummary, Input, Part, Reader, archive_sink, file_name, safe_run_id,
 };
 use crate::{RunWriter, TraceError};
 use package::Package;
@@ -109,7 +108,8 @@ fn sites_in(folder: &Folder, only: Option<&str>, sites: &mut Vec<Site>, notes: &
             starts.push(path);
         } else if name.ends_with("_energy_end.csv") {
             ends.push(path);
-        } else if name.ends_with(".csv") || name.ends_with(".csv.gz") || name.ends_with(".csv.zst") {
+        } else if name.ends_with(".csv") || name.ends_with(".csv.gz") || name.ends_with(".csv.zst")
+        {
             let head = Input::new(&path).head();
             let first = head.lines().next().unwrap_or_default();
             if package::is_samples(first) {
@@ -159,8 +159,9 @@ fn import(
         return Err(TraceError::Format {
             path: input.to_owned(),
             line: None,
-            message: "holds no gpu_metrics.csv with its sidecars and no samples.csv of a power package"
-                .into(),
+            message:
+                "holds no gpu_metrics.csv with its sidecars and no samples.csv of a power package"
+                    .into(),
         });
     }
     let mut summary = ImportSummary { notes, ..ImportSummary::default() };
@@ -196,7 +197,9 @@ impl Site {
             Kind::Node(sidecars) => node_windows(sidecars, &mut shared, &mut files, options)?,
         };
         if windows.is_empty() {
-            shared.notes.push("no window of a benchmark is stated, so the run has no formal window".into());
+            shared
+                .notes
+                .push("no window of a benchmark is stated, so the run has no formal window".into());
             windows.push(Window::default());
         }
         let margin = (windows.len() > 1).then_some(MARGIN_NS);
@@ -375,7 +378,9 @@ fn window_of(path: &Path, start: f64, end: f64) -> Result<Interval, TraceError> 
     let nanos = |seconds| super::quantity::epoch_seconds(seconds).map_err(error);
     let interval = Interval::new(nanos(start)?, nanos(end)?);
     if interval.end_ns <= interval.start_ns {
-        return Err(error(format!("its window ends at {end}; expected a time after its start, {start}")));
+        return Err(error(format!(
+            "its window ends at {end}; expected a time after its start, {start}"
+        )));
     }
     Ok(interval)
 }

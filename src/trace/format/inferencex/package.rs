@@ -158,7 +158,10 @@ impl WindowFile {
         let file = file_name(path);
         if self.status.as_deref() != Some("completed") {
             let status = self.status.as_deref().unwrap_or("none");
-            return Ok(Err(format!("{file} left out: its status is \"{}\"", status.escape_debug())));
+            return Ok(Err(format!(
+                "{file} left out: its status is \"{}\"",
+                status.escape_debug()
+            )));
         }
         let ends = self.benchmark_start_time_unix.zip(self.benchmark_end_time_unix);
         let Some((start, end)) = ends else {
@@ -200,7 +203,8 @@ impl Samples {
             .parse()
             .map_err(|_| format!("\"gpu_index\" is \"{index}\"; expected the number of a board"))?;
         let first = self.first_host.get_or_insert_with(|| host.to_owned());
-        let name = if first == host { format!("gpu{number}") } else { format!("{host}-gpu{number}") };
+        let name =
+            if first == host { format!("gpu{number}") } else { format!("{host}-gpu{number}") };
         self.boards.insert(key, name.clone());
         Ok(name)
     }
@@ -225,10 +229,13 @@ impl PowerLog for Samples {
             return Err(format!("has {} cells; expected 7 as in the header", cells.len()).into());
         };
         if version != VERSION {
-            return Err(format!("\"schema_version\" is \"{version}\"; expected \"{VERSION}\"").into());
+            return Err(
+                format!("\"schema_version\" is \"{version}\"; expected \"{VERSION}\"").into()
+            );
         }
-        let t_ns = quantity::decimal_nanos(time, "s")
-            .map_err(|_| format!("\"timestamp_unix\" is \"{time}\"; expected seconds since 1970"))?;
+        let t_ns = quantity::decimal_nanos(time, "s").map_err(|_| {
+            format!("\"timestamp_unix\" is \"{time}\"; expected seconds since 1970")
+        })?;
         let power_w = power_cell(&"power_w", watts, "W")?;
         let device = self.board(host, index)?;
         let source = SOURCE.to_owned();
@@ -238,7 +245,10 @@ impl PowerLog for Samples {
 
     fn end(&mut self, rows: &mut Rows) -> Result<(), Problem> {
         if let Some(host) = self.first_host.as_ref().filter(|_| !rows.is_empty()) {
-            rows.note(format!("boards gpu0 and on without a host are those of \"{}\"", host.escape_debug()));
+            rows.note(format!(
+                "boards gpu0 and on without a host are those of \"{}\"",
+                host.escape_debug()
+            ));
         }
         Ok(())
     }

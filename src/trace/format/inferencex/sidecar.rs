@@ -59,8 +59,7 @@ impl Validation {
         let mut validation: Self = read_json(path)?;
         let window = validation.benchmark_window.as_ref();
         let ends = window.and_then(|window| window.start_time_unix.zip(window.end_time_unix));
-        validation.interval =
-            ends.map(|(start, end)| window_of(path, start, end)).transpose()?;
+        validation.interval = ends.map(|(start, end)| window_of(path, start, end)).transpose()?;
         Ok(validation)
     }
 
@@ -77,7 +76,8 @@ impl Validation {
             };
             notes.push(format!("{file} does not call the power valid: {reasons}"));
         }
-        if let (Some(expected), Some(observed)) = (self.expected_gpu_count, self.observed_gpu_count) {
+        if let (Some(expected), Some(observed)) = (self.expected_gpu_count, self.observed_gpu_count)
+        {
             if expected != observed {
                 notes.push(format!("{file} expected {expected} boards and observed {observed}"));
             }
@@ -124,18 +124,13 @@ impl Identity {
         let json: serde_json::Value = read_json(path)?;
         let boards = json.get("gpu_data").and_then(|list| list.as_array());
         let text = |pointer: &str| -> Option<String> {
-            let mut names: Vec<&str> = boards?
-                .iter()
-                .filter_map(|board| board.pointer(pointer)?.as_str())
-                .collect();
+            let mut names: Vec<&str> =
+                boards?.iter().filter_map(|board| board.pointer(pointer)?.as_str()).collect();
             names.dedup();
             // Boards of several names have none in common.
             if let [name] = names.as_slice() { Some((*name).to_owned()) } else { None }
         };
-        Ok(Self {
-            accelerator: text("/asic/market_name"),
-            driver: text("/driver/version"),
-        })
+        Ok(Self { accelerator: text("/asic/market_name"), driver: text("/driver/version") })
     }
 }
 
@@ -158,7 +153,10 @@ impl Accumulators {
         let after = counters(end, options)?;
         let files = || format!("{} and {}", file_name(start), file_name(end));
         if before.is_empty() || !before.keys().eq(after.keys()) {
-            return Ok(Self::Broken(format!("{} are not of the same boards, so they are not used", files())));
+            return Ok(Self::Broken(format!(
+                "{} are not of the same boards, so they are not used",
+                files()
+            )));
         }
         let fallen = before.iter().filter(|(board, joules)| after[*board] < **joules).count();
         if fallen > 0 {

@@ -28,7 +28,10 @@ schema_version,timestamp_unix,scrape_seq,hostname,gpu_index,gpu_uuid,power_w
 ";
 
 /// Imports files of those names and texts; gives manifests, notes and failures.
-fn imported(files: &[(&str, &str)], options: &ImportOptions) -> (Vec<RunManifest>, Vec<String>, Vec<String>) {
+fn imported(
+    files: &[(&str, &str)],
+    options: &ImportOptions,
+) -> (Vec<RunManifest>, Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("mi355x");
     for (name, text) in files {
@@ -42,8 +45,10 @@ fn imported(files: &[(&str, &str)], options: &ImportOptions) -> (Vec<RunManifest
         Err(error) => ImportSummary { failed: vec![error.to_string()], ..ImportSummary::default() },
     };
     let runs = find_runs(&archive).unwrap_or_default();
-    let manifests =
-        runs.iter().map(|run| read_run(run, ReadOptions::default()).unwrap().run.manifest).collect();
+    let manifests = runs
+        .iter()
+        .map(|run| read_run(run, ReadOptions::default()).unwrap().run.manifest)
+        .collect();
     let path = format!("{}{}", input.display(), std::path::MAIN_SEPARATOR);
     let clean = |texts: Vec<String>| texts.iter().map(|text| text.replace(&path, "")).collect();
     (manifests, clean(summary.notes), clean(summary.failed))
@@ -81,7 +86,14 @@ fn the_validation_gives_the_window_and_the_claim() {
     mi355x: power_validation_conc8.json: the boards' accumulators differ from the integral by 0.2, more than 0.05
     mi355x: the model is not named: model.name is "unknown"
     "#);
-    assert!(manifest.provenance.imported_from.as_ref().unwrap().contains("gpu_metrics_energy_end.csv (SHA-256 "));
+    assert!(
+        manifest
+            .provenance
+            .imported_from
+            .as_ref()
+            .unwrap()
+            .contains("gpu_metrics_energy_end.csv (SHA-256 ")
+    );
 }
 
 #[test]
@@ -106,16 +118,24 @@ fn a_window_without_samples_is_a_conflict_of_clocks() {
     let (manifests, _, failed) = imported(&files, &testing::options());
     assert!(manifests.is_empty());
     insta::assert_snapshot!(failed.join("\n"), @r#""gpu_metrics.csv": has no sample in the benchmark's window, 2025-01-15T12:34:56.5Z to 2025-01-15T12:34:58Z: its samples lie from 2025-01-15T04:34:56.5Z to 2025-01-15T04:34:57.5Z; expected samples in the window, so name the zone of the log (--tz) if its times are local"#);
-    let pacific = ImportOptions { time_zone: Some("America/Los_Angeles".into()), ..ImportOptions::default() };
+    let pacific =
+        ImportOptions { time_zone: Some("America/Los_Angeles".into()), ..ImportOptions::default() };
     let (manifests, notes, failed) = imported(&files, &pacific);
     assert!(manifests.len() == 1 && failed.is_empty(), "{notes:?} {failed:?}");
 }
 
 #[test]
 fn several_windows_are_runs_of_their_own() {
-    let later = VALIDATION.replace("1736944496.5", "1736944497.5").replace("true", "false").replace("\"reasons\": []", "\"reasons\": [\"gap\"]");
+    let later = VALIDATION
+        .replace("1736944496.5", "1736944497.5")
+        .replace("true", "false")
+        .replace("\"reasons\": []", "\"reasons\": [\"gap\"]");
     let (manifests, notes, _) = imported(
-        &[("gpu_metrics.csv", AMD), ("power_validation_a.json", VALIDATION), ("power_validation_b.json", &later)],
+        &[
+            ("gpu_metrics.csv", AMD),
+            ("power_validation_a.json", VALIDATION),
+            ("power_validation_b.json", &later),
+        ],
         &testing::options(),
     );
     let ids: Vec<&str> = manifests.iter().map(|manifest| manifest.run_id.as_str()).collect();
@@ -130,7 +150,9 @@ fn a_package_gives_a_run_for_each_completed_window() {
         "expected_devices": [{"hostname": "a", "gpu_index": 0, "assignments": [{"worker_role": "prefill"}]},
                              {"hostname": "b", "gpu_index": 0, "assignments": [{"worker_role": "decode"}]}]}"#;
     let window = |status: &str, start: &str, end: &str| {
-        format!(r#"{{"status": "{status}", "benchmark_start_time_unix": {start}, "benchmark_end_time_unix": {end}, "concurrency": 4}}"#)
+        format!(
+            r#"{{"status": "{status}", "benchmark_start_time_unix": {start}, "benchmark_end_time_unix": {end}, "concurrency": 4}}"#
+        )
     };
     let (first, second, failed_window) = (
         window("completed", "1736944496.25", "1736944497"),
@@ -161,22 +183,29 @@ fn a_package_gives_a_run_for_each_completed_window() {
     ] {
         assert!(notes.iter().any(|found| found == note), "{note}: {notes:?}");
     }
-    let changed = manifest.replacen('{', &format!("{{\"samples_sha256\": \"{}\", ", "0".repeat(64)), 1);
-    let (_, _, failed) = imported(&[files[0], ("power/manifest.json", &changed)], &ImportOptions::default());
+    let changed =
+        manifest.replacen('{', &format!("{{\"samples_sha256\": \"{}\", ", "0".repeat(64)), 1);
+    let (_, _, failed) =
+        imported(&[files[0], ("power/manifest.json", &changed)], &ImportOptions::default());
     assert!(failed[0].ends_with("as in manifest.json: the samples were changed"), "{failed:?}");
 }
 
 #[test]
 fn broken_packages_say_what_is_wrong() {
-    let broken = format!("{SAMPLES}2,1736944597.5,1,b,0,GPU-b,410.0\n1,soon,1,b,0,GPU-b,410.0\n1,1736944597.5,1,b\n1,1736944597.5,1,b,x,GPU-b,1\n1,1736944597.5,1,b,0,GPU-b,41");
+    let broken = format!(
+        "{SAMPLES}2,1736944597.5,1,b,0,GPU-b,410.0\n1,soon,1,b,0,GPU-b,410.0\n1,1736944597.5,1,b\n1,1736944597.5,1,b,x,GPU-b,1\n1,1736944597.5,1,b,0,GPU-b,41"
+    );
     let (_, notes, failed) = imported(&[("samples.csv", &broken)], &ImportOptions::default());
     assert_eq!(failed, [""; 0]);
     insta::assert_snapshot!(notes[0], @r#"mi355x: samples.csv: 5 lines skipped, 6, 7, 8, 9, 10; line 6: "schema_version" is "2"; expected "1""#);
     let backwards = VALIDATION.replace("1736944498.0", "1736944490.0");
-    let (_, _, failed) = imported(&[("gpu_metrics.csv", AMD), ("v.json", &backwards)], &ImportOptions::default());
+    let (_, _, failed) =
+        imported(&[("gpu_metrics.csv", AMD), ("v.json", &backwards)], &ImportOptions::default());
     insta::assert_snapshot!(failed[0], @r#""v.json": its window ends at 1736944490; expected a time after its start, 1736944496.5"#);
     let (_, _, failed) = imported(&[("a.txt", "x")], &ImportOptions::default());
-    assert!(failed[0].ends_with("holds no gpu_metrics.csv with its sidecars and no samples.csv of a power package"));
+    assert!(failed[0].ends_with(
+        "holds no gpu_metrics.csv with its sidecars and no samples.csv of a power package"
+    ));
 }
 
 #[test]

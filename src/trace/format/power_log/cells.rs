@@ -41,7 +41,8 @@ fn unquote(text: &str) -> (Cow<'_, str>, &str) {
             continue;
         }
         let cell = &text[..at];
-        let cell = if doubled { Cow::Owned(cell.replace("\"\"", "\"")) } else { Cow::Borrowed(cell) };
+        let cell =
+            if doubled { Cow::Owned(cell.replace("\"\"", "\"")) } else { Cow::Borrowed(cell) };
         return (cell, &text[at + 1..]);
     }
     (Cow::Borrowed(text), "")
@@ -59,7 +60,8 @@ impl Columns {
     pub(in super::super) fn parse(line: &str, separator: char) -> Self {
         let column = |cell: Cow<'_, str>| {
             let text = cell.trim();
-            let bracketed = text.strip_suffix([']', ')']).and_then(|text| text.rsplit_once(['[', '(']));
+            let bracketed =
+                text.strip_suffix([']', ')']).and_then(|text| text.rsplit_once(['[', '(']));
             match bracketed {
                 Some((name, unit)) => (name.trim().to_lowercase(), unit.trim().to_owned()),
                 None => (text.to_lowercase(), String::new()),
@@ -93,7 +95,10 @@ impl Columns {
 
     /// Every column: its place, name in lower case, and unit.
     pub(in super::super) fn iter(&self) -> impl Iterator<Item = (usize, &str, &str)> {
-        self.columns.iter().enumerate().map(|(place, (name, unit))| (place, name.as_str(), unit.as_str()))
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(place, (name, unit))| (place, name.as_str(), unit.as_str()))
     }
 
     /// Says what is wrong with a line of this many cells, if something is.
@@ -123,7 +128,10 @@ mod tests {
     fn a_header_names_columns_and_units() {
         let columns = Columns::parse("timestamp, power.draw [W], Energy (kWh), index", ',');
         assert_eq!((columns.len(), columns.find(&["gpu", "index"])), (4, Some(3)));
-        assert_eq!((columns.unit(1, "?"), columns.unit(2, "?"), columns.unit(3, "?")), ("W", "kWh", "?"));
+        assert_eq!(
+            (columns.unit(1, "?"), columns.unit(2, "?"), columns.unit(3, "?")),
+            ("W", "kWh", "?")
+        );
         assert_eq!(columns.find(&["energy"]), Some(2));
         assert_eq!(columns.check_cells(3).unwrap_err(), "has 3 cells; expected 4 as in the header");
     }

@@ -151,7 +151,10 @@ mod tests {
             [Piece::Text("CTRL + C:".into()), json(r#"{"a": "}{\"]"}"#), json("[1]")]
         );
         assert_eq!(pieces.line("{\"b\":").unwrap(), []);
-        assert_eq!(pieces.end().unwrap_err(), Problem::Skip("the last JSON value, of 1 lines, was cut off".into()));
+        assert_eq!(
+            pieces.end().unwrap_err(),
+            Problem::Skip("the last JSON value, of 1 lines, was cut off".into())
+        );
         assert_eq!(pieces.line("2},").unwrap(), [json("{\"b\":\n2}")]);
         assert_eq!(pieces.line("[").unwrap(), []);
         assert_eq!(pieces.line("{}]").unwrap(), [json("[\n{}]")]);

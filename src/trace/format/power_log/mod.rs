@@ -153,9 +153,8 @@ pub(super) fn read(
     let mut log = log(settings.clone());
     sink.begin(&input.stem())?;
     let mut rows = Rows::default();
-    let skipped = each_line(input, options.strict, log.as_mut(), &mut rows, &mut |row| {
-        sink.power(row)
-    })?;
+    let skipped =
+        each_line(input, options.strict, log.as_mut(), &mut rows, &mut |row| sink.power(row))?;
     sink.end(part(input, &settings, log.as_ref(), &rows, skipped)?)
 }
 
@@ -258,10 +257,12 @@ fn value_cell(
     if quantity::is_absent(cell) {
         return Ok(None);
     }
-    let (value, own_unit) = quantity::split_unit(cell)
-        .map_err(|_| format!("\"{column}\" is \"{cell}\"; expected a number such as \"{example}\""))?;
+    let (value, own_unit) = quantity::split_unit(cell).map_err(|_| {
+        format!("\"{column}\" is \"{cell}\"; expected a number such as \"{example}\"")
+    })?;
     let unit = if own_unit.is_empty() { unit } else { own_unit };
-    let value = convert(value, unit).map_err(|cause| format!("\"{column}\" is \"{cell}\": {cause}"))?;
+    let value =
+        convert(value, unit).map_err(|cause| format!("\"{column}\" is \"{cell}\": {cause}"))?;
     Ok(Some(value))
 }
 
@@ -279,5 +280,7 @@ pub(super) fn clock_cell(cell: &str) -> Option<u32> {
     quantity::megahertz(number_cell(cell)?, "MHz").ok()
 }
 
+#[cfg(test)]
+mod real_logs;
 #[cfg(test)]
 pub(super) mod testing;

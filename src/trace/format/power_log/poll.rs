@@ -34,7 +34,9 @@ impl PollClock {
             return Ok(t_ns);
         }
         if self.stamped {
-            return Err("has no time of its own; expected a line with one before each answer".into());
+            return Err(
+                "has no time of its own; expected a line with one before each answer".into()
+            );
         }
         let t_ns = self.settings.tick(self.tick, self.what)?;
         self.tick += 1;
@@ -115,7 +117,9 @@ mod tests {
         assert_eq!(clock.answer(), Ok(7));
         assert_eq!(
             clock.answer().unwrap_err(),
-            Problem::Skip("has no time of its own; expected a line with one before each answer".into())
+            Problem::Skip(
+                "has no time of its own; expected a line with one before each answer".into()
+            )
         );
     }
 
@@ -127,8 +131,14 @@ mod tests {
             record.map(|record| record.map(|record| (record.stamp, record.latency_ns)))
         };
         let time = Stamp::Instant(1_736_944_496_500_000_000);
-        assert_eq!(read(r#"{"t": 1736944496.5, "latency_ms": 2.5, "body": {}}"#), Some(Ok((time, Some(2_500_000)))));
-        assert_eq!(read(r#"{"time": "2025-01-15T12:34:56.5Z", "response": {}}"#), Some(Ok((time, None))));
+        assert_eq!(
+            read(r#"{"t": 1736944496.5, "latency_ms": 2.5, "body": {}}"#),
+            Some(Ok((time, Some(2_500_000))))
+        );
+        assert_eq!(
+            read(r#"{"time": "2025-01-15T12:34:56.5Z", "response": {}}"#),
+            Some(Ok((time, None)))
+        );
         assert_eq!(read(r#"{"t": 1}"#), None);
         insta::assert_snapshot!(read(r#"{"body": {}}"#).unwrap().unwrap_err(), @"has no time; expected one of the keys time, timestamp, poll_time, t, time_unix");
         insta::assert_snapshot!(read(r#"{"t": "noon", "body": {}}"#).unwrap().unwrap_err(), @r#""t" is "noon"; expected a time such as "2025-01-31T12:34:56.789Z""#);

@@ -118,7 +118,12 @@ impl Rows {
     }
 
     /// Sets how a source reads, which some logs tell late.
-    pub(in super::super) fn set_reading(&mut self, id: &str, reading: Reading, window_ms: Option<f64>) {
+    pub(in super::super) fn set_reading(
+        &mut self,
+        id: &str,
+        reading: Reading,
+        window_ms: Option<f64>,
+    ) {
         if let Some((source, _)) = self.source_mut(id) {
             source.reading = reading;
             source.averaging_window_ms = window_ms;
@@ -141,7 +146,8 @@ impl Rows {
             self.resolution_ns /= 1000;
         }
         self.rows += 1;
-        let Some((_, seen)) = self.sources.iter_mut().find(|(source, _)| source.id == row.source) else {
+        let Some((_, seen)) = self.sources.iter_mut().find(|(source, _)| source.id == row.source)
+        else {
             debug_assert!(false, "source \"{}\" was not declared", row.source);
             return;
         };
@@ -253,7 +259,8 @@ impl Rows {
     fn source(&self, source: &Source, seen: &Seen) -> PowerSource {
         let interval_ms = median_ms(&seen.gaps_ns).unwrap_or(UNKNOWN_INTERVAL_MS);
         // A counter that is read more often than it is refreshed repeats its value.
-        let refresh_ms = median_ms(&seen.counter_gaps_ns).filter(|refresh| *refresh > 1.5 * interval_ms);
+        let refresh_ms =
+            median_ms(&seen.counter_gaps_ns).filter(|refresh| *refresh > 1.5 * interval_ms);
         PowerSource {
             id: source.id.clone(),
             scope: source.scope,
