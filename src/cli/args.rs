@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::command::import::Import;
+
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
 #[derive(Debug, Parser)]
@@ -54,7 +56,7 @@ pub(crate) enum Colour {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Import(Import),
+    Import(Box<Import>),
     Check(Check),
     Analyze(Analyze),
     Fit(Fit),
@@ -64,37 +66,6 @@ pub(crate) enum Command {
     Simulate(Simulate),
     Completions(Completions),
     Man(Man),
-}
-
-/// Turn other tools' raw files into runs of an archive
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  wattrace import --list
-  wattrace import --detect downloads/results
-  wattrace import mlperf-power closed/NVIDIA/results --out archive
-  wattrace import mlenergy-leaderboard public/data/tasks --out archive")]
-pub(crate) struct Import {
-    /// Name of the format (see --list)
-    #[arg(required_unless_present_any = ["list", "detect"])]
-    pub(crate) format: Option<String>,
-    /// Files, or folders of runs
-    #[arg(required_unless_present_any = ["list", "detect"])]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Archive that the runs are added to
-    #[arg(long, short, value_name = "ARCHIVE", required_unless_present_any = ["list", "detect"])]
-    pub(crate) out: Option<PathBuf>,
-    /// Name every format, what it gives and what it cannot give
-    #[arg(long, conflicts_with_all = ["format", "inputs", "out", "detect"])]
-    pub(crate) list: bool,
-    /// Guess the format of an input by its content, and say why
-    #[arg(long, value_name = "INPUT", conflicts_with_all = ["format", "inputs", "out"])]
-    pub(crate) detect: Option<PathBuf>,
-    /// Make anything skipped an error
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Time zone of local times in the input, such as America/Los_Angeles
-    #[arg(long, value_name = "ZONE")]
-    pub(crate) tz: Option<String>,
 }
 
 /// Check that an archive keeps its contract

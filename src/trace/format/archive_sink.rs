@@ -104,7 +104,12 @@ impl Sink for ArchiveSink<'_> {
         let path = self.input.path();
         let source = part.imported_input(None, self.format, self.input)?;
         let mut notes = part.all_notes(path);
+        let uncertainty_ns = part.clock.uncertainty_ns;
         let mut manifest = manifest(&run.run_id, part, &mut notes);
+        for source in &mut manifest.power_sources {
+            source.clock_offset_uncertainty_ns =
+                source.clock_offset_uncertainty_ns.or(uncertainty_ns);
+        }
         window(&mut manifest, run.span, self.options, &mut notes)?;
         let digest = source.sha256.clone().unwrap_or_default();
         let file = source.file.clone();

@@ -1,8 +1,6 @@
 //! Tables of delimited text: commas, semicolons or tabs, quoted cells, headers that repeat.
 
-use std::cell::Cell;
-use std::io::Read;
-use std::rc::Rc;
+use std::io::{BufRead as _, Read as _};
 
 use super::{Bytes, Input};
 use crate::TraceError;
@@ -54,13 +52,17 @@ impl Row {
     }
 }
 
+/// Longest row that is read, with the lines that its quoted cells run over.
+const MAX_ROW_BYTES: usize = 4 << 20;
+
 /// The rows of a table, one after the other. Blank lines are passed over.
 pub(super) struct Rows {
     input: Input,
-    reader: csv::Reader<LastByte>,
-    last_byte: Rc<Cell<u8>>,
-    ahead: Option<Row>,
-    record: csv::ByteRecord,
+    reader: Bytes,
+    dialect: Dialect,
+    /// Number of the line read last.
+    line: u64,
+    bytes: Vec<u8>,
 }
 
 impl Rows {
@@ -69,61 +71,67 @@ impl Rows {
     /// # Errors
     /// When the input cannot be read.
     pub(super) fn open(input: &Input, dialect: Dialect) -> Result<Self, TraceError> {
-        let last_byte = Rc::new(Cell::new(b'\n'));
-        let bytes = LastByte { bytes: input.open()?, last: Rc::clone(&last_byte) };
-        let reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(dialect.separator)
-            .quoting(dialect.quoting)
-            .from_reader(bytes);
-        let record = csv::ByteRecord::new();
-        let mut rows = Self { input: input.clone(), reader, last_byte, ahead: None, record };
-        rows.ahead = rows.read()?;
-        Ok(rows)
+        let (input, reader) = (input.clone(), input.open()?);
+        Ok(Self { input, reader, dialect, line: 0, bytes: Vec::new() })
     }
 
     /// The next row, or `None` at the end.
     ///
     /// # Errors
-    /// When the input cannot be read.
+    /// When the input cannot be read, or a row is absurdly long.
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, TraceError> {
-        let next = self.read()?;
-        let mut row = std::mem::replace(&mut self.ahead, next);
-        if let (Some(row), None) = (&mut row, &self.ahead) {
-            row.ended = self.last_byte.get() == b'\n';
-        }
-        Ok(row)
-    }
-
-    fn read(&mut self) -> Result<Option<Row>, TraceError> {
         loop {
-            let path = self.input.path();
-            let more =
-                self.reader.read_byte_record(&mut self.record).map_err(|error| {
-                    match error.into_kind() {
-                        csv::ErrorKind::Io(error) => TraceError::io("read", path)(error),
-                        kind => TraceError::Other(format!("\"{}\": {kind:?}", path.display())),
-                    }
-                })?;
-            if !more {
+            self.bytes.clear();
+            if !self.read_line()? {
                 return Ok(None);
             }
-            let line = self.record.position().map_or(0, csv::Position::line);
-            let mut cells: Vec<String> = self
-                .record
-                .iter()
-                .map(|cell| String::from_utf8_lossy(cell).trim().to_owned())
-                .collect();
-            if let Some(first) = cells.first_mut().filter(|_| line == 1) {
-                if let Some(rest) = first.strip_prefix('\u{feff}') {
-                    *first = rest.to_owned();
-                }
+            let line = self.line;
+            if line == 1 && self.bytes.starts_with(b"\xef\xbb\xbf") {
+                self.bytes.drain(..3);
             }
+            let cells = self.cells()?;
             if cells.iter().any(|cell| !cell.is_empty()) {
-                return Ok(Some(Row { line, cells, ended: true }));
+                return Ok(Some(Row { line, cells, ended: self.bytes.ends_with(b"\n") }));
             }
         }
+    }
+
+    /// The cells of the row that begins with the line at hand. A quoted cell runs over the ends of lines.
+    fn cells(&mut self) -> Result<Vec<String>, TraceError> {
+        loop {
+            let text = String::from_utf8_lossy(&self.bytes);
+            let open = match split(text.trim_end_matches(['\r', '\n']), self.dialect) {
+                Ok(cells) => return Ok(cells),
+                Err(open) => open,
+            };
+            // Only a line with a quote can close the cell; the others are not looked through again.
+            loop {
+                let from = self.bytes.len();
+                if !self.read_line()? {
+                    return Ok(open);
+                }
+                if self.bytes[from..].contains(&b'"') {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Appends a line to the bytes at hand; `false` at the end of the input.
+    fn read_line(&mut self) -> Result<bool, TraceError> {
+        let room = (MAX_ROW_BYTES + 1).saturating_sub(self.bytes.len()) as u64;
+        let mut bounded = (&mut self.reader).take(room);
+        let read = bounded.read_until(b'\n', &mut self.bytes);
+        let read = read.map_err(TraceError::io("read", self.input.path()))?;
+        self.line += u64::from(read > 0);
+        if self.bytes.len() > MAX_ROW_BYTES {
+            let message = format!(
+                "begins a row of more than {MAX_ROW_BYTES} bytes; expected a row of a table, with every quote \
+                 closed"
+            );
+            return Err(self.input.error(Some(self.line), message));
+        }
+        Ok(read > 0)
     }
 }
 
@@ -133,19 +141,60 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// Remembers the last byte that passed.
-struct LastByte {
-    bytes: Bytes,
-    last: Rc<Cell<u8>>,
+/// The cells of a row, without the blanks around them and with their quotes undone; the error holds the
+/// cells where the last one lacks its closing quote.
+fn split(text: &str, dialect: Dialect) -> Result<Vec<String>, Vec<String>> {
+    let separator = char::from(dialect.separator);
+    let mut cells = Vec::new();
+    let mut rest = text;
+    loop {
+        let start = rest.trim_start_matches(|character: char| {
+            character.is_whitespace() && character != separator
+        });
+        if let (true, Some(quoted)) = (dialect.quoting, start.strip_prefix('"')) {
+            let Some((cell, after)) = unquote(quoted) else {
+                cells.push(quoted.to_owned());
+                return Err(cells);
+            };
+            // Text behind the closing quote belongs to the cell as it stands.
+            let (behind, next) = match after.split_once(separator) {
+                Some((behind, next)) => (behind, Some(next)),
+                None => (after, None),
+            };
+            cells.push(format!("{cell}{}", behind.trim()));
+            match next {
+                Some(next) => rest = next,
+                None => return Ok(cells),
+            }
+            continue;
+        }
+        match rest.split_once(separator) {
+            Some((cell, next)) => {
+                cells.push(cell.trim().to_owned());
+                rest = next;
+            }
+            None => {
+                cells.push(rest.trim().to_owned());
+                return Ok(cells);
+            }
+        }
+    }
 }
 
-impl Read for LastByte {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let length = self.bytes.read(buffer)?;
-        if let Some(last) = buffer[..length].last() {
-            self.last.set(*last);
+/// The text up to the closing quote, with doubled quotes undone, and what follows it.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut cell = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        cell.push_str(before);
+        match after.strip_prefix('"') {
+            Some(next) => {
+                cell.push('"');
+                rest = next;
+            }
+            None => return Some((cell, after)),
         }
-        Ok(length)
     }
 }
 
@@ -231,6 +280,21 @@ mod tests {
             rows(b"a;\"b\nc;d\n", dialect),
             [(1, "a|\"b".to_owned(), true), (2, "c|d".to_owned(), true)]
         );
+    }
+
+    #[test]
+    fn quotes_are_undone_and_one_that_is_never_closed_is_bounded() {
+        assert_eq!(
+            rows(b"\"say \"\"x\"\"\", \"\" , \"a\"b,c\n\"open,d\n", Dialect::COMMA),
+            [(1, "say \"x\"||ab|c".to_owned(), true), (2, "open,d".to_owned(), true)]
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.csv");
+        std::fs::write(&path, format!("a\n\"{}", "x\n".repeat(MAX_ROW_BYTES))).unwrap();
+        let mut rows = Rows::open(&Input::new(&path), Dialect::COMMA).unwrap();
+        assert!(rows.next_row().unwrap().is_some());
+        let error = rows.next_row().unwrap_err().to_string();
+        assert!(error.ends_with("with every quote closed"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::BufRead as _;
+use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -62,6 +62,7 @@ where
 {
     let mut reader = input.open()?;
     skip_mark(&mut reader).map_err(TraceError::io("read", input.path()))?;
+    let reader = BufReader::new(PythonNumbers::new(reader));
     let mut json = serde_json::Deserializer::from_reader(reader);
     let mut count = 0;
     // `end` succeeds at the end of the input and fails at the start of another document.
@@ -88,7 +89,7 @@ pub(super) fn lines<T: DeserializeOwned>(
     while let Some(line) = lines.next_line()? {
         let parsed = match line.text {
             Ok(text) if text.trim().is_empty() => continue,
-            Ok(text) => serde_json::from_str(text).map_err(|error| {
+            Ok(text) => line_from_str(text).map_err(|error| {
                 if error.is_eof() && !line.ended {
                     "was cut off; expected a line of JSON".to_owned()
                 } else {
@@ -100,6 +101,89 @@ pub(super) fn lines<T: DeserializeOwned>(
         each(line.number, parsed)?;
     }
     Ok(())
+}
+
+fn line_from_str<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text).or_else(|error| {
+        if !text.contains("NaN") && !text.contains("Infinity") {
+            return Err(error);
+        }
+        serde_json::from_reader(PythonNumbers::new(text.as_bytes()))
+    })
+}
+
+/// Python writes `NaN`, `Infinity` and `-Infinity` for numbers that JSON does not have. Outside strings
+/// they become `null`: no measurement is of such a value.
+struct PythonNumbers<R> {
+    reader: R,
+    /// Bytes that are not looked at yet: the start of what may be such a word.
+    pending: Vec<u8>,
+    ready: Vec<u8>,
+    given: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+const PYTHON_NUMBERS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+
+impl<R: BufRead> PythonNumbers<R> {
+    fn new(reader: R) -> Self {
+        let (pending, ready) = (Vec::new(), Vec::new());
+        Self { reader, pending, ready, given: 0, in_string: false, escaped: false }
+    }
+
+    /// Moves what can be judged from `pending` to `ready`; all of it at the end.
+    fn translate(&mut self, at_end: bool) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut at = 0;
+        while at < pending.len() {
+            let byte = pending[at];
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+            } else if byte == b'"' {
+                self.in_string = true;
+            } else if matches!(byte, b'N' | b'I' | b'-') {
+                let rest = &pending[at..];
+                if let Some(word) = PYTHON_NUMBERS.iter().find(|word| rest.starts_with(word)) {
+                    self.ready.extend_from_slice(b"null");
+                    at += word.len();
+                    continue;
+                }
+                if !at_end && PYTHON_NUMBERS.iter().any(|word| word.starts_with(rest)) {
+                    self.pending = rest.to_vec();
+                    return;
+                }
+            }
+            self.ready.push(byte);
+            at += 1;
+        }
+    }
+}
+
+impl<R: BufRead> Read for PythonNumbers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.given == self.ready.len() {
+            (self.given, self.ready) = (0, Vec::with_capacity(self.ready.capacity()));
+            let chunk = self.reader.fill_buf()?;
+            let length = chunk.len();
+            self.pending.extend_from_slice(chunk);
+            self.reader.consume(length);
+            self.translate(length == 0);
+            if length == 0 && self.ready.is_empty() {
+                return Ok(0);
+            }
+        }
+        let rest = &self.ready[self.given..];
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        self.given += length;
+        Ok(length)
+    }
 }
 
 fn skip_mark(reader: &mut super::Bytes) -> std::io::Result<()> {
@@ -276,6 +360,28 @@ mod tests {
             " line 1: ends inside its JSON: EOF while parsing a list at line 1 column 14"
         );
         assert_eq!(sums("{\"numbers\": [-1]}").unwrap_err(), "negative");
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_become_null_wherever_the_pieces_break() {
+        let text = br#"{"a": NaN, "NaN": [Infinity, -Infinity, -1], "b": "say \"NaN\", Infinity"}"#;
+        for size in 1..20 {
+            let mut read = String::new();
+            let pieces = BufReader::with_capacity(size, text.as_slice());
+            PythonNumbers::new(pieces).read_to_string(&mut read).unwrap();
+            assert_eq!(
+                read,
+                r#"{"a": null, "NaN": [null, null, -1], "b": "say \"NaN\", Infinity"}"#
+            );
+        }
+        let (_folder, input) = input("[1, NaN]\nN\n");
+        let mut seen = Vec::new();
+        lines::<Vec<Option<f64>>>(&input, |_, value| {
+            seen.push(value.ok());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [Some(vec![Some(1.0), None]), None]);
     }
 
     #[test]

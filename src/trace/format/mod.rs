@@ -1,8 +1,8 @@
 //! Importers of other tools' raw formats: one file or folder each, one line in [`FORMATS`].
 //!
 //! Most formats read one file to [`Part`]s: streams of rows and what the file knows of the run. The same
-//! reader serves an import of its own, where every part becomes a run, and a [`join`], where several
-//! inputs become one run.
+//! reader serves an import of its own, where every part becomes a run, and a [`join()`], where several
+//! inputs become one run. [`import_mapped`] reads tables of any tool by a declared mapping.
 
 mod alumet;
 mod amd_smi;
@@ -15,9 +15,12 @@ mod head;
 mod inferencex;
 mod input;
 mod ipmi_dcmi;
+mod join;
 mod json;
 mod lines;
 mod local_time;
+mod log_line;
+mod map;
 mod mlenergy_leaderboard;
 mod mlperf_power;
 mod nvidia_dmon;
@@ -28,7 +31,13 @@ mod power_log;
 mod quantity;
 mod redfish;
 mod rocm_smi;
+mod scalar;
+mod sglang_bench;
+pub mod sglang_log;
 mod skipped;
+mod step_times;
+mod vllm_bench;
+pub mod vllm_log;
 mod wattameter;
 mod zeus;
 
@@ -42,8 +51,10 @@ use wattrace_schema::{Provenance, TimestampNs};
 pub use clock::{Anchor, AnchorInstant};
 pub use head::Head;
 pub use input::{Bytes, Input, Progress, STANDARD_INPUT};
+pub use join::{ClockOffset, Join, JoinInput, Role, join};
 pub use lines::{Line, Lines};
 pub use local_time::DateOrder;
+pub use map::{Mapping, import_mapped};
 pub use part::{Part, Sink};
 pub use skipped::Skipped;
 
@@ -157,6 +168,10 @@ pub const FORMATS: &[Format] = &[
     pdu_csv::FORMAT,
     redfish::FORMAT,
     rocm_smi::FORMAT,
+    sglang_bench::FORMAT,
+    sglang_log::FORMAT,
+    vllm_bench::FORMAT,
+    vllm_log::FORMAT,
     wattameter::FORMAT,
     zeus::FORMAT,
 ];

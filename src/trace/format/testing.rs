@@ -239,6 +239,7 @@ pub(super) fn mutated_inputs_never_panic(cases: &[Case]) {
 
 /// What a minimal input in a given unit must come to.
 #[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "which kinds are used depends on the formats that are built in")]
 pub(super) enum Expected {
     /// The first power reading, W.
     PowerW(f64),

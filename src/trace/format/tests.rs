@@ -64,6 +64,10 @@ const CASES: &[testing::Case] = &[
     case("rocm-smi", rocm_smi::tests::MINIMAL),
     case("wattameter", wattameter::tests::MINIMAL),
     case("zeus", zeus::tests::MINIMAL),
+    testing::Case { format: "sglang-bench", bytes: sglang_bench::tests::MINIMAL },
+    testing::Case { format: "sglang-log", bytes: sglang_log::tests::MINIMAL },
+    testing::Case { format: "vllm-bench", bytes: vllm_bench::tests::MINIMAL },
+    testing::Case { format: "vllm-log", bytes: vllm_log::tests::MINIMAL },
 ];
 
 /// One unit mistaken for another is an error of a factor of a thousand or more.
@@ -236,6 +240,21 @@ const UNITS: &[testing::UnitCase] = &[
         "# timestamp reading-time[ns] cpu-0[mJ] x\n 2025-01-15_12:34:56.1 5 1500000 x\n",
         Expected::EnergyJ(1500.0),
     ),
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "statistics in ms beside lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "a duration in another unit",
+        bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" \
+             or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
+        ),
+    },
 ];
 
 const fn case(format: &'static str, text: &'static str) -> testing::Case {
