@@ -71,6 +71,9 @@ struct Reading {
     /// seconds since 1970, such as end=2026-01-31T12:00:00Z±0.5s
     #[arg(long, value_name = "[INSTANT=]TIME[±DURATION]", value_parser = Anchor::parse)]
     anchor: Option<Anchor>,
+    /// Seconds between the readings of a log without times, which --anchor places
+    #[arg(long, value_name = "SECONDS", value_parser = interval_ns)]
+    interval: Option<u64>,
     /// Name of the run (default: the name of the file)
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
@@ -195,6 +198,17 @@ fn run_join(args: &JoinArgs, output: &Output) -> Result<Exit, Failure> {
     report(&summary, output)
 }
 
+/// Nanoseconds of a positive number of seconds.
+fn interval_ns(text: &str) -> Result<u64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    let nanos = (seconds * 1e9).round();
+    if (1.0..9e18).contains(&nanos) {
+        Ok(nanos as u64)
+    } else {
+        Err("expected seconds above 0".into())
+    }
+}
+
 impl Reading {
     /// The options of an import, and the bar that shows how much of the inputs is read.
     fn options(&self, inputs: &[PathBuf], output: &Output) -> (ImportOptions, ProgressBar) {
@@ -210,6 +224,7 @@ impl Reading {
                 Order::DayFirst => DateOrder::DayFirst,
             }),
             anchor: self.anchor,
+            interval_ns: self.interval,
             run_id: self.run_id.clone(),
             stages: self.stage.clone(),
             command: std::env::args().collect::<Vec<_>>().join(" "),

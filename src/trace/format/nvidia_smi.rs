@@ -391,7 +391,7 @@ timestamp, index, power.draw [W], power.draw.instant [W], temperature.gpu
         };
         insta::assert_snapshot!(error(MINIMAL, None), @r#"line 2: the time 2025-01-15T12:34:56.789 has no zone; name the zone of the log (--tz), such as "America/Los_Angeles" or "UTC""#);
         let fold = MINIMAL.replace("2025/01/15 12:34", "2025/11/02 01:30");
-        insta::assert_snapshot!(error(&fold, Some("America/Los_Angeles")), @r#"line 2: clocks changed at 2025-11-02T01:30:56.789, which came twice or never; give the offset of the log, such as "-07:00", as the time zone"#);
+        insta::assert_snapshot!(error(&fold, Some("America/Los_Angeles")), @r#"line 2: clocks changed at 2025-11-02T01:30:56.789, which came twice or never; give the offset of the log, such as "-07:00", as the time zone (--tz)"#);
         insta::assert_snapshot!(error("2025/01/15 12:34:56.789, 0, 412.34 W\n", Some("UTC")), @r#"line 1: has no field "timestamp" in its first line; expected the header that nvidia-smi writes without "noheader" (format "map" reads a log without one)"#);
         insta::assert_snapshot!(error("timestamp, power.draw [W]\n", Some("UTC")), @r#"line 1: has none of the fields "index", "uuid" and "pci.bus_id", so rows of several boards could not be told apart; format "map" can name the one board of a log"#);
         insta::assert_snapshot!(error("timestamp, index, power.limit [W]\n", Some("UTC")), @r#"line 1: has no field of power; expected "power.draw" or one of its kind"#);

@@ -218,3 +218,32 @@ fn packages_and_sidecars_are_recognised_by_content() {
     }
     assert_eq!(testing::detected(NAME, AMD.as_bytes()), None);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..proptest::prelude::ProptestConfig::default()
+    })]
+
+    #[test]
+    fn damaged_files_never_panic(
+        which in 0..3_usize,
+        place: proptest::sample::Index,
+        with in "[\\PC\\n]{0,3}",
+        cut: bool,
+    ) {
+        let mut texts = [AMD.to_owned(), VALIDATION.to_owned(), SAMPLES.to_owned()];
+        let text = &mut texts[which];
+        let at = place.index(text.len());
+        text.replace_range(at..=at, &with);
+        if cut {
+            text.truncate(at);
+        }
+        let [log, validation, samples] = texts;
+        imported(
+            &[("gpu_metrics.csv", &log), ("power_validation_a.json", &validation), ("power/samples.csv", &samples)],
+            &testing::options(),
+        );
+    }
+}

@@ -281,4 +281,6 @@ pub(super) fn clock_cell(cell: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
+mod real_logs;
+#[cfg(test)]
 pub(super) mod testing;

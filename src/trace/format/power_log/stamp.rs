@@ -103,6 +103,6 @@ mod tests {
         };
         insta::assert_snapshot!(message(&Settings::default()), @r#"the time 2025-11-02T01:30:00 has no zone; name the zone of the log (--tz), such as "America/Los_Angeles" or "UTC""#);
         let settings = zone("America/Los_Angeles");
-        insta::assert_snapshot!(message(&settings), @r#"clocks changed at 2025-11-02T01:30:00, which came twice or never; give the offset of the log, such as "-07:00", as the time zone"#);
+        insta::assert_snapshot!(message(&settings), @r#"clocks changed at 2025-11-02T01:30:00, which came twice or never; give the offset of the log, such as "-07:00", as the time zone (--tz)"#);
     }
 }

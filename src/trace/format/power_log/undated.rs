@@ -9,7 +9,7 @@ use super::{Problem, Rows, Settings};
 use crate::PowerRow;
 
 /// Readings that are held at most; a log of more must be told the order.
-const MAX_HELD: usize = 2_000_000;
+const MAX_HELD: usize = 500_000;
 
 /// Readings without a decided date.
 #[derive(Debug)]
