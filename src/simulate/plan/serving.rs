@@ -339,9 +339,11 @@ impl ServingPlan {
             ];
             return match others {
                 [false, false] => Ok(vec![Arrival::Trace]),
-                _ => Err("the workload has a \"trace\", which gives the arrivals; expected neither \
+                _ => {
+                    Err("the workload has a \"trace\", which gives the arrivals; expected neither \
                           \"concurrency\" nor \"request_rate\" beside it"
-                    .to_owned()),
+                        .to_owned())
+                }
             };
         }
         let closed = |concurrency: &Count| Arrival::Closed { concurrency: concurrency.get() };

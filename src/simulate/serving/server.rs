@@ -231,8 +231,7 @@ impl<'a> Client<'a> {
         let latest_send_ns = start_ns.saturating_add(span_ns);
         let due = BinaryHeap::new();
         let requests = Vec::new();
-        let mut client =
-            Self { load, stream, requests, due, planned: 0, start_ns, latest_send_ns };
+        let mut client = Self { load, stream, requests, due, planned: 0, start_ns, latest_send_ns };
         match load.arrival {
             Arrival::Closed { concurrency } => {
                 let share = load.ramp_s / f64::from(concurrency);

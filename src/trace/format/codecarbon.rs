@@ -24,7 +24,11 @@ fn detect(head: &Head) -> Option<String> {
     let line = head.lines().next()?;
     let names: Vec<&str> = line.split(',').map(|name| name.trim().trim_matches('"')).collect();
     COLUMNS.iter().all(|column| names.contains(column)).then(|| {
-        format!("\"{}\" has the columns {} of CodeCarbon", head.path().display(), COLUMNS.join(", "))
+        format!(
+            "\"{}\" has the columns {} of CodeCarbon",
+            head.path().display(),
+            COLUMNS.join(", ")
+        )
     })
 }
 
@@ -43,7 +47,9 @@ const CLAIMS: &[(&str, &str, &str, Unit)] = &[
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {
     let mut rows = Rows::open(input, Dialect::COMMA)?;
     let Some(first) = rows.next_row()? else {
-        return Err(input.error(None, "is empty; expected the header of CodeCarbon's emissions.csv"));
+        return Err(
+            input.error(None, "is empty; expected the header of CodeCarbon's emissions.csv")
+        );
     };
     let header = Header::new(&first);
     for column in COLUMNS {
@@ -118,7 +124,8 @@ impl Table<'_> {
             }
             // A board or processor that used nothing was not tracked.
             if value == 0.0 {
-                part.notes.push(format!("{column} is 0, which stands for not tracked: not claimed"));
+                part.notes
+                    .push(format!("{column} is 0, which stands for not tracked: not claimed"));
                 continue;
             }
             let value = match *our_unit {
@@ -152,12 +159,15 @@ impl Table<'_> {
         let gpu = self.text(row, "gpu_model");
         part.accelerator = gpu.or_else(|| self.text(row, "cpu_model")).map(str::to_owned);
         let count = self.number(row, if gpu.is_some() { "gpu_count" } else { "cpu_count" })?;
-        part.accelerators = count.filter(|count| (1.0..=1e6).contains(count)).map(|count| count as u32);
+        part.accelerators =
+            count.filter(|count| (1.0..=1e6).contains(count)).map(|count| count as u32);
         part.configuration = self.text(row, "project_name").map(str::to_owned);
         part.engine = Engine::default();
         let said = |column: &str| self.text(row, column).map(|text| format!("{column} {text}"));
-        let facts: Vec<String> =
-            ["timestamp", "run_id", "tracking_mode", "codecarbon_version"].into_iter().filter_map(said).collect();
+        let facts: Vec<String> = ["timestamp", "run_id", "tracking_mode", "codecarbon_version"]
+            .into_iter()
+            .filter_map(said)
+            .collect();
         part.notes.push(format!(
             "totals of one tracker ({}); energies may be modelled, the file does not say which",
             facts.join(", ")

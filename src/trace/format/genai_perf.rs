@@ -28,7 +28,10 @@ pub(super) const FORMAT: Format = Format {
 fn detect(head: &Head) -> Option<String> {
     let keys = &["experiments", "experiments.requests.response_timestamps"];
     head.has_json_paths(keys).then(|| {
-        format!("\"{}\" has experiments whose requests have response_timestamps", head.path().display())
+        format!(
+            "\"{}\" has experiments whose requests have response_timestamps",
+            head.path().display()
+        )
     })
 }
 
@@ -97,10 +100,8 @@ impl Request {
     /// The request on the input's own clock, and the name of the model.
     fn row(self, index: usize) -> Result<(RequestRow, Option<String>), String> {
         let Self { timestamp, response_timestamps: mut times, response_outputs: outputs } = self;
-        let mut row = RequestRow {
-            t_send_ns: Some(timestamp),
-            ..bare_request(format!("request-{index}"))
-        };
+        let mut row =
+            RequestRow { t_send_ns: Some(timestamp), ..bare_request(format!("request-{index}")) };
         let mut model = None;
         // Behind the last output stand at most a chunk with the counts and an end mark.
         let mut tail = outputs.iter().rev().map(|output| output.response.as_deref());
@@ -273,7 +274,9 @@ impl Experiment {
         let is_epoch = request.is_epoch();
         let timestamp = request.timestamp;
         if *self.is_epoch.get_or_insert(is_epoch) != is_epoch {
-            return Err(format!("timestamp {timestamp} is of another clock than the requests before"));
+            return Err(format!(
+                "timestamp {timestamp} is of another clock than the requests before"
+            ));
         }
         let (row, model) = request.row(index)?;
         if let (true, Some(model)) = (self.part.model.name.is_empty(), model) {

@@ -10,11 +10,11 @@ use serde::de::{IgnoredAny, MapAccess};
 use serde_json::Value;
 use wattrace_schema::{Claim, RequestStage, RequestStatus, TimestampNs, Unit};
 
+use super::clock::epoch_clock;
 use super::json::{Elements, Failure, Fields, Object};
 use super::json_objects::{Items, Objects, objects};
 use super::request_row::bare_request;
 use super::token_count::{TokenCount, count};
-use super::clock::epoch_clock;
 use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
 use crate::{RequestRow, TraceError};
 
@@ -31,7 +31,8 @@ const RESOLUTION_NS: u64 = 238;
 
 fn detect(head: &Head) -> Option<String> {
     let versioned = head.has_json_paths(&["metadata.guidellm_version"]);
-    let old = head.has_json_paths(&["benchmarks.type_"]) && head.text().contains("generative_benchmark");
+    let old =
+        head.has_json_paths(&["benchmarks.type_"]) && head.text().contains("generative_benchmark");
     (versioned || old).then(|| {
         let what = if versioned { "metadata.guidellm_version" } else { "generative benchmarks" };
         format!("\"{}\" has {what} of guidellm", head.path().display())
@@ -128,7 +129,8 @@ impl Request {
             seconds.map(place).transpose()
         };
         let id = self.request_id.filter(|id| !id.is_empty());
-        let mut row = bare_request(id.unwrap_or_else(|| format!("{outcome:?}-{index}").to_lowercase()));
+        let mut row =
+            bare_request(id.unwrap_or_else(|| format!("{outcome:?}-{index}").to_lowercase()));
         row.status = outcome.status();
         row.t_send_ns = time("request_start", timings.request_start.or(timings.resolve_start))?;
         row.t_first_token_ns = time("first_token_iteration", timings.first_token_iteration)?;
@@ -211,7 +213,9 @@ impl Document<'_> {
         }
         Err(self.input.error(
             None,
-            format!("is of guidellm's schema version {version}; expected version 2, which alone is read"),
+            format!(
+                "is of guidellm's schema version {version}; expected version 2, which alone is read"
+            ),
         ))
     }
 }
@@ -379,7 +383,8 @@ impl Scheduler {
 
 impl Benchmark {
     fn configure(&mut self, config: &Value) {
-        let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let text =
+            |pointer: &str| config.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let model = ["/backend/model", "/backend/target_model", "/requests/model", "/model"];
         if let Some(model) = model.iter().find_map(|pointer| text(pointer)) {
             self.part.model.name = model;

@@ -116,7 +116,8 @@ struct Parsed {
 impl Request {
     fn parse(self, index: usize) -> Result<Parsed, String> {
         let time = |key: &str, seconds: Option<f64>| {
-            let parse = |seconds| on_own_clock(seconds).map_err(|problem| format!("{key}: {problem}"));
+            let parse =
+                |seconds| on_own_clock(seconds).map_err(|problem| format!("{key}: {problem}"));
             seconds.map(parse).transpose()
         };
         let mut row = bare_request(format!("request-{index}"));
@@ -133,7 +134,8 @@ impl Request {
         let token_times = token_times.filter(|times| !times.is_empty());
         let from_chunks = token_times.is_none();
         let times = token_times.or(response.chunk_times).unwrap_or_default();
-        let times: Vec<i64> = times.iter().map(|time| on_own_clock(*time)).collect::<Result<_, _>>()?;
+        let times: Vec<i64> =
+            times.iter().map(|time| on_own_clock(*time)).collect::<Result<_, _>>()?;
         row.t_first_token_ns = times.first().copied();
         if !times.is_empty() {
             row.itl_ns = Some(gaps(&times)?);

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use wattrace_schema::{Claim, Engine, Model, RunKind, Unit};
 
+use super::delimited::{Dialect, Header, Rows};
 use super::json::{self, Failure};
 use super::json_objects::OneOrMany;
-use super::delimited::{Dialect, Header, Rows};
 use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink};
 use crate::TraceError;
 
@@ -104,10 +104,18 @@ fn read_table(input: &Input, emit: &mut Emit<'_>) -> Result<(), TraceError> {
         if header.repeats(&row) {
             continue;
         }
-        let cells: BTreeMap<&str, &str> =
-            header.names().iter().map(String::as_str).zip(row.cells.iter().map(String::as_str)).collect();
+        let cells: BTreeMap<&str, &str> = header
+            .names()
+            .iter()
+            .map(String::as_str)
+            .zip(row.cells.iter().map(String::as_str))
+            .collect();
         let test = if row.cells.len() < header.names().len() {
-            Err(format!("has {} cells of {}; expected a whole row", row.cells.len(), header.names().len()))
+            Err(format!(
+                "has {} cells of {}; expected a whole row",
+                row.cells.len(),
+                header.names().len()
+            ))
         } else {
             Test::of_cells(&cells)
         };
@@ -118,16 +126,27 @@ fn read_table(input: &Input, emit: &mut Emit<'_>) -> Result<(), TraceError> {
 
 impl Test {
     fn of_cells(cells: &BTreeMap<&str, &str>) -> Result<Self, String> {
-        let text = |key: &str| cells.get(key).filter(|cell| !cell.is_empty()).map(|cell| (*cell).to_owned());
-        fn number<T: std::str::FromStr>(cells: &BTreeMap<&str, &str>, key: &str) -> Result<Option<T>, String> {
-            let Some(cell) = cells.get(key).filter(|cell| !cell.is_empty()) else { return Ok(None) };
-            let number = cell.parse().map_err(|_| {
-                format!("{key} is \"{}\"; expected a number", cell.escape_debug())
-            })?;
+        let text = |key: &str| {
+            cells.get(key).filter(|cell| !cell.is_empty()).map(|cell| (*cell).to_owned())
+        };
+        fn number<T: std::str::FromStr>(
+            cells: &BTreeMap<&str, &str>,
+            key: &str,
+        ) -> Result<Option<T>, String> {
+            let Some(cell) = cells.get(key).filter(|cell| !cell.is_empty()) else {
+                return Ok(None);
+            };
+            let number = cell
+                .parse()
+                .map_err(|_| format!("{key} is \"{}\"; expected a number", cell.escape_debug()))?;
             Ok(Some(number))
         }
-        let required = |key: &str, value: Option<f64>| value.ok_or_else(|| format!("{key} is empty; expected a number"));
-        let count = |key: &str, value: Option<u64>| value.ok_or_else(|| format!("{key} is empty; expected a number of tokens"));
+        let required = |key: &str, value: Option<f64>| {
+            value.ok_or_else(|| format!("{key} is empty; expected a number"))
+        };
+        let count = |key: &str, value: Option<u64>| {
+            value.ok_or_else(|| format!("{key} is empty; expected a number of tokens"))
+        };
         Ok(Self {
             build_commit: text("build_commit"),
             build_number: number(cells, "build_number")?,
@@ -190,7 +209,12 @@ impl Test {
                 add("mean_history_tokens", history, Unit::Token, "n_depth + (n_gen - 1) / 2");
             }
             (_, 0) => add("prompt_throughput_tok_s", self.avg_ts, Unit::TokenPerSecond, "avg_ts"),
-            _ => add("prompt_and_output_throughput_tok_s", self.avg_ts, Unit::TokenPerSecond, "avg_ts"),
+            _ => add(
+                "prompt_and_output_throughput_tok_s",
+                self.avg_ts,
+                Unit::TokenPerSecond,
+                "avg_ts",
+            ),
         }
         if let Some(deviation) = self.stddev_ts.filter(|value| value.is_finite() && *value >= 0.0) {
             add("throughput_std_tok_s", deviation, Unit::TokenPerSecond, "stddev_ts");
@@ -213,12 +237,15 @@ impl Test {
                     .into(),
             );
         }
-        let kv_bytes = self.type_k.as_deref().filter(|_| self.type_k == self.type_v).and_then(bytes_of_type);
+        let kv_bytes =
+            self.type_k.as_deref().filter(|_| self.type_k == self.type_v).and_then(bytes_of_type);
         Model {
             name: name.to_owned(),
             total_params: params,
             dtype: self.model_type.clone(),
-            weight_bytes_per_param: size.zip(params).map(|(bytes, params)| bytes as f64 / params as f64),
+            weight_bytes_per_param: size
+                .zip(params)
+                .map(|(bytes, params)| bytes as f64 / params as f64),
             kv_bytes_per_value: kv_bytes,
             decode_weight_bytes: size,
             ..Model::default()
@@ -272,7 +299,12 @@ struct Emit<'a> {
 }
 
 impl Emit<'_> {
-    fn test(&mut self, number: u64, place: &str, test: Result<Test, String>) -> Result<(), TraceError> {
+    fn test(
+        &mut self,
+        number: u64,
+        place: &str,
+        test: Result<Test, String>,
+    ) -> Result<(), TraceError> {
         let source = format!("{} {place}", self.input.file_name());
         let part = test.and_then(|test| Ok((test.name(), test.part(&source)?)));
         match part {

@@ -46,7 +46,8 @@ impl Placement {
     ) -> Result<Self, TraceError> {
         let Some(anchor) = options.anchor else { return Ok(Self::Unknown) };
         let (first, last) = extent()?.ends.unwrap_or_default();
-        let offset_ns = anchor.offset_ns(first, last).map_err(|message| input.error(None, message))?;
+        let offset_ns =
+            anchor.offset_ns(first, last).map_err(|message| input.error(None, message))?;
         Ok(Self::Anchored { anchor, offset_ns })
     }
 
@@ -93,9 +94,9 @@ impl Placement {
 }
 
 fn shifted(time_ns: i64, offset_ns: i64) -> Result<i64, String> {
-    time_ns
-        .checked_add(offset_ns)
-        .ok_or_else(|| format!("{time_ns} ns and the offset {offset_ns} ns leave the years 1677 to 2262"))
+    time_ns.checked_add(offset_ns).ok_or_else(|| {
+        format!("{time_ns} ns and the offset {offset_ns} ns leave the years 1677 to 2262")
+    })
 }
 
 /// A duration; none where it would be negative, which is no duration.
@@ -110,7 +111,12 @@ mod tests {
 
     fn row(times: [Option<i64>; 3]) -> RequestRow {
         let [t_send_ns, t_first_token_ns, t_end_ns] = times;
-        RequestRow { t_send_ns, t_first_token_ns, t_end_ns, ..super::super::request_row::bare_request("a".into()) }
+        RequestRow {
+            t_send_ns,
+            t_first_token_ns,
+            t_end_ns,
+            ..super::super::request_row::bare_request("a".into())
+        }
     }
 
     fn times(row: &RequestRow) -> [Option<i64>; 3] {

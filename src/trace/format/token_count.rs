@@ -55,12 +55,16 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_counts_however_written() {
-        let parse = |text| serde_json::from_str::<TokenCount>(text).map_err(|error| error.to_string());
+        let parse =
+            |text| serde_json::from_str::<TokenCount>(text).map_err(|error| error.to_string());
         assert_eq!(parse("64"), Ok(TokenCount(64)));
         assert_eq!(parse("64.0"), Ok(TokenCount(64)));
         for text in ["-1", "64.5", "4294967296", "1e300", "\"64\"", "null", "[]"] {
             let message = parse(text).unwrap_err();
-            assert!(message.contains("expected a whole number of tokens from 0 to 4294967295"), "{message}");
+            assert!(
+                message.contains("expected a whole number of tokens from 0 to 4294967295"),
+                "{message}"
+            );
         }
     }
 }

@@ -21,7 +21,8 @@ const MAX_BYTES: u64 = 64 << 20;
 fn detect(head: &Head) -> Option<String> {
     let paths = head.json_paths();
     // The models are the keys above, and names of models hold points.
-    let has = |key: &str| paths.iter().any(|path| path.ends_with(&format!(".{key}")) || path == key);
+    let has =
+        |key: &str| paths.iter().any(|path| path.ends_with(&format!(".{key}")) || path == key);
     let keys = ["duration", "total_output_tokens", "gpu_energy", "gpu_avg_power"];
     keys.iter().all(|key| has(key)).then(|| {
         format!("\"{}\" has {} of TokenPowerBench", head.path().display(), keys.join(", "))
@@ -58,7 +59,13 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
             }
             Err(message) => {
                 let (strict, path) = (options.strict, input.path());
-                unread.skipped.add(strict, path, index as u64 + 1, "results, counted from 1,", message)?;
+                unread.skipped.add(
+                    strict,
+                    path,
+                    index as u64 + 1,
+                    "results, counted from 1,",
+                    message,
+                )?;
             }
         }
     }
@@ -117,7 +124,9 @@ fn read_document(input: &Input) -> Result<Value, TraceError> {
     let mut reader = input.open()?.take(MAX_BYTES + 1);
     reader.read_to_end(&mut bytes).map_err(TraceError::io("read", input.path()))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(input.error(None, format!("is larger than {MAX_BYTES} bytes; expected results")));
+        return Err(
+            input.error(None, format!("is larger than {MAX_BYTES} bytes; expected results"))
+        );
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(bytes).map_err(|error| super::json::json_error(input, &error))

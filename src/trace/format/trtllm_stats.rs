@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use wattrace_schema::Engine;
 
+use super::clock::{LocalZone, Stamp, epoch_clock};
 use super::json::{self, Failure};
 use super::json_objects::OneOrMany;
 use super::local_time::{DateOrder, LoggedTime};
-use super::clock::{LocalZone, Stamp, epoch_clock};
 use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
 use crate::{StepRow, TraceError};
 
@@ -28,7 +28,11 @@ pub(super) const FORMAT: Format = Format {
 fn detect(head: &Head) -> Option<String> {
     let keys = &["iter", "iterLatencyMS", "numActiveRequests"];
     head.has_json_paths(keys).then(|| {
-        format!("\"{}\" has {} of TensorRT-LLM's iterations", head.path().display(), keys.join(", "))
+        format!(
+            "\"{}\" has {} of TensorRT-LLM's iterations",
+            head.path().display(),
+            keys.join(", ")
+        )
     })
 }
 
@@ -76,10 +80,13 @@ impl Iteration {
         if let Some(inflight) = &self.inflight_batching_stats {
             let sequences = inflight.num_gen_requests;
             // Zero stands for a version that does not count; each sequence then gives one token.
-            let each = inflight.avg_num_decoded_tokens_per_iter.filter(|each| *each > 0.0).unwrap_or(1.0);
+            let each =
+                inflight.avg_num_decoded_tokens_per_iter.filter(|each| *each > 0.0).unwrap_or(1.0);
             let tokens = (f64::from(sequences) * each).round();
             if !(0.0..=f64::from(u32::MAX)).contains(&tokens) {
-                return Err(format!("avgNumDecodedTokensPerIter is {each}; expected tokens of a sequence"));
+                return Err(format!(
+                    "avgNumDecodedTokensPerIter is {each}; expected tokens of a sequence"
+                ));
             }
             return Ok(Work {
                 sequences,
@@ -103,8 +110,9 @@ impl Iteration {
 /// A time with a zone or a local one.
 fn stamp(text: &str) -> Option<Stamp> {
     // TensorRT-LLM writes the month first.
-    let month_first =
-        LoggedTime::parse(text).and_then(|time| time.date_time(DateOrder::MonthFirst)).map(Stamp::Local);
+    let month_first = LoggedTime::parse(text)
+        .and_then(|time| time.date_time(DateOrder::MonthFirst))
+        .map(Stamp::Local);
     month_first.or_else(|| Stamp::parse(text))
 }
 
@@ -157,7 +165,13 @@ impl Reading<'_> {
             }
             Err(message) => {
                 let (strict, path) = (self.options.strict, self.input.path());
-                self.part.skipped.add(strict, path, self.seen, "iterations, counted from 1,", message)
+                self.part.skipped.add(
+                    strict,
+                    path,
+                    self.seen,
+                    "iterations, counted from 1,",
+                    message,
+                )
             }
         }
     }

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::token_count::TokenCount;
 use super::clock::Stamp;
 use super::delimited::{Dialect, Header, Row, Rows};
+use super::token_count::TokenCount;
 use super::{Input, Skipped, json, quantity};
 use crate::TraceError;
 
@@ -130,7 +130,8 @@ impl Trace<'_> {
             let arrival = record.and_then(|record| {
                 let t_ns = quantity::nanos(record.timestamp, "ms")
                     .map_err(|problem| format!("timestamp: {problem}"))?;
-                let (TokenCount(input), TokenCount(output)) = (record.input_length, record.output_length);
+                let (TokenCount(input), TokenCount(output)) =
+                    (record.input_length, record.output_length);
                 Arrival::new(t_ns, input, output)
             });
             self.add(line, arrival)

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use wattrace_schema::{RequestStage, RequestStatus};
 
-use super::super::token_count::{TokenCount, count};
 use super::super::clock::epoch_clock;
+use super::super::token_count::{TokenCount, count};
 use super::super::{ImportOptions, Input, Part, Sink, json, quantity};
 use crate::{RequestRow, TraceError};
 
@@ -69,7 +69,8 @@ impl Failure {
     fn text(&self) -> String {
         let code = self.code.map(|code| code.to_string());
         let parts = [code, self.kind.clone(), self.message.clone()];
-        let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        let parts: Vec<String> =
+            parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
         if parts.is_empty() { "unnamed error".to_owned() } else { parts.join(" ") }
     }
 
@@ -104,9 +105,7 @@ pub(super) fn read(
     json::lines::<Record>(input, |line, record| {
         match record.and_then(|record| record.row(line, &mut tally)) {
             Ok(row) => sink.request(row),
-            Err(message) => {
-                part.skipped.add(options.strict, input.path(), line, "lines", message)
-            }
+            Err(message) => part.skipped.add(options.strict, input.path(), line, "lines", message),
         }
     })?;
     if tally.rows == 0 {
@@ -150,9 +149,11 @@ impl Record {
             .ok_or("metadata.request_start_ns is null; expected nanoseconds since 1970")?;
         let (status, error) = metadata.outcome(error);
         let first_ns = metrics.first_token_ns(start_ns)?;
+        let itl_ns = gaps(metrics.inter_chunk_latency)?;
         let output_tokens = tokens(metrics.output_sequence_length);
         let usage = tokens(metrics.usage_completion_tokens);
-        tally.usage_differs += u64::from(usage.is_some() && output_tokens.is_some() && usage != output_tokens);
+        tally.usage_differs +=
+            u64::from(usage.is_some() && output_tokens.is_some() && usage != output_tokens);
         tally.rows += 1;
         let request_id = metadata.x_request_id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
             tally.unnamed += 1;
@@ -169,7 +170,7 @@ impl Record {
             input_tokens: tokens(metrics.input_sequence_length),
             output_tokens,
             reasoning_tokens: tokens(metrics.reasoning_token_count),
-            itl_ns: gaps(metrics.inter_chunk_latency)?,
+            itl_ns,
             itl_tokens: None,
             ttft_ns: None,
             e2e_ns: None,

@@ -87,9 +87,7 @@ pub(super) fn read(
     json::lines::<Record>(input, |line, record| {
         match record.and_then(|record| record.row(&mut seen)) {
             Ok(row) => sink.power(row),
-            Err(message) => {
-                part.skipped.add(options.strict, input.path(), line, "lines", message)
-            }
+            Err(message) => part.skipped.add(options.strict, input.path(), line, "lines", message),
         }
     })?;
     if seen.rows == 0 {
@@ -156,16 +154,24 @@ impl Seen {
 
     fn describe(&self, part: &mut Part) {
         for (source, (cadence, model)) in &self.sources {
-            part.power_sources.push(power_source(source, cadence, model.as_deref(), &mut part.notes));
+            part.power_sources.push(power_source(
+                source,
+                cadence,
+                model.as_deref(),
+                &mut part.notes,
+            ));
             if part.accelerator.is_none() {
                 part.accelerator.clone_from(model);
             }
         }
         part.accelerators = u32::try_from(self.devices.len()).ok();
         part.node = self.host.clone().filter(|host| !host.is_empty());
-        for (count, what) in [(self.absent_power, "power"), (self.absent_energy, "an energy counter")] {
+        for (count, what) in
+            [(self.absent_power, "power"), (self.absent_energy, "an energy counter")]
+        {
             if count > 0 {
-                part.notes.push(format!("readings of {what} that are zero or negative, null: {count}"));
+                part.notes
+                    .push(format!("readings of {what} that are zero or negative, null: {count}"));
             }
         }
     }
@@ -179,14 +185,18 @@ fn power_source(
     notes: &mut Vec<String>,
 ) -> PowerSource {
     let instant = id == Exporter::Amdsmi.source()
-        || model.is_some_and(|name| ["A100", "A30", "V100", "T4", "P100"].iter().any(|old| name.contains(old)));
+        || model.is_some_and(|name| {
+            ["A100", "A30", "V100", "T4", "P100"].iter().any(|old| name.contains(old))
+        });
     let (reading, averaging_window_ms, word) = if instant {
         (Reading::Instant, None, "an instant")
     } else {
         (Reading::Average, Some(1000.0), "an average of the second before")
     };
     let model = model.unwrap_or("a board that is not named");
-    notes.push(format!("power of {id} is taken for {word}, as usual for {model}; the file does not say"));
+    notes.push(format!(
+        "power of {id} is taken for {word}, as usual for {model}; the file does not say"
+    ));
     PowerSource {
         id: id.to_owned(),
         scope: Scope::GpuBoard,

@@ -24,7 +24,10 @@ fn requests_keep_their_times_chunks_and_outcome() {
     assert_eq!(a.t_end_ns, Some(start + 250_000_000));
     assert_eq!(a.itl_ns, Some(vec![20_100_000, 19_900_000]));
     assert_eq!((a.input_tokens, a.output_tokens), (Some(512), Some(3)));
-    assert_eq!((a.stage, a.status, a.error.as_deref()), (RequestStage::Formal, RequestStatus::Ok, None));
+    assert_eq!(
+        (a.stage, a.status, a.error.as_deref()),
+        (RequestStage::Formal, RequestStatus::Ok, None)
+    );
     // A failed request has no first token and no count, not zeros.
     assert_eq!((b.stage, b.status), (RequestStage::Warmup, RequestStatus::Error));
     assert_eq!(b.error.as_deref(), Some("503 HTTPError overloaded"));
@@ -100,8 +103,11 @@ fn lines_left_out_are_counted_and_strict_refuses_them() {
 #[test]
 fn telemetry_becomes_power_and_counters_in_joules() {
     let collected = collect("aiperf", TELEMETRY, &options()).unwrap();
-    let power: Vec<_> =
-        collected.power.iter().map(|row| (row.device.as_str(), row.power_w, row.energy_j)).collect();
+    let power: Vec<_> = collected
+        .power
+        .iter()
+        .map(|row| (row.device.as_str(), row.power_w, row.energy_j))
+        .collect();
     assert_eq!(
         power,
         [
@@ -136,8 +142,12 @@ fn a_second_host_keeps_its_boards_apart() {
 #[test]
 fn broken_telemetry_says_what_is_wrong() {
     assert_eq!(
-        collect("aiperf", b"{\"timestamp_ns\":\"soon\",\"gpu_index\":0,\"telemetry_data\":{}}\n", &options())
-            .unwrap_err(),
+        collect(
+            "aiperf",
+            b"{\"timestamp_ns\":\"soon\",\"gpu_index\":0,\"telemetry_data\":{}}\n",
+            &options()
+        )
+        .unwrap_err(),
         "\"input\": holds no telemetry of AIPerf; input line 1 skipped: is not the JSON expected: invalid \
          type: string \"soon\", expected i64 at line 1 column 22"
     );
@@ -153,6 +163,28 @@ fn both_files_are_told_by_their_keys() {
         detected("aiperf", TELEMETRY).unwrap(),
         "\"input\" has timestamp_ns, gpu_index and telemetry_data of AIPerf"
     );
+}
+
+#[test]
+fn a_folder_with_both_files_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("artifacts/run1");
+    std::fs::create_dir_all(&input).unwrap();
+    std::fs::write(input.join("gpu_telemetry_export.jsonl"), TELEMETRY).unwrap();
+    std::fs::write(input.join("profile_export.jsonl"), REQUESTS).unwrap();
+    std::fs::write(input.join("inputs.json"), "{}").unwrap();
+    let archive = folder.path().join("archive");
+    let inputs = [folder.path().join("artifacts")];
+    let summary = super::super::import("aiperf", &inputs, &archive, &options()).unwrap();
+    assert_eq!((summary.runs.len(), summary.failed), (1, Vec::new()));
+    assert_eq!(summary.runs[0].file_name().unwrap(), "profile_export");
+    let location = crate::find_runs(&archive).unwrap().remove(0);
+    let run = crate::read_run(&location, crate::ReadOptions::default()).unwrap().run;
+    assert_eq!(run.requests.unwrap().len(), 3);
+    assert_eq!(run.power.len(), 2);
+    let roles: Vec<_> =
+        run.manifest.provenance.inputs.iter().filter_map(|input| input.role.as_deref()).collect();
+    assert_eq!(roles, ["requests", "power"]);
 }
 
 /// The published export, read in place where it is: 120 formal requests and one of the warm-up.
@@ -176,5 +208,8 @@ fn a_published_export_imports_whole_and_passes_its_check() {
     let findings: Vec<String> =
         check.findings().map(|finding| format!("{}: {}", finding.check, finding.message)).collect();
     println!("aiperf: 121 requests; {findings:#?} {:#?}", summary.notes);
-    assert!(check.findings().all(|finding| finding.severity != crate::Severity::Error), "{findings:?}");
+    assert!(
+        check.findings().all(|finding| finding.severity != crate::Severity::Error),
+        "{findings:?}"
+    );
 }

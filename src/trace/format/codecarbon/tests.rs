@@ -58,7 +58,10 @@ fn broken_rows_say_what_is_wrong() {
         fails(text().replace("0.01,0.0003", "-0.01,0.0003")),
         "\"input\" line 2: gpu_energy is -0.01; expected a number of 0 or more"
     );
-    assert_eq!(fails(text().replace(",process,1.0", "")), "\"input\" line 3: has 17 cells of 19; expected a whole row");
+    assert_eq!(
+        fails(text().replace(",process,1.0", "")),
+        "\"input\" line 3: has 17 cells of 19; expected a whole row"
+    );
     assert!(fails(text().replace("energy_consumed", "energy")).starts_with(
         "\"input\" line 1: has no column \"energy_consumed\"; its columns are \"timestamp\", \"project_name\""
     ));
@@ -87,6 +90,9 @@ fn the_published_example_loads_as_claims() {
     assert_eq!(failed, [""; 0]);
     let first = &testing::manifest(&runs[0]).claims[0];
     // 0.0004047892176375 kWh
-    assert_eq!((first.metric.as_str(), first.value), ("energy_consumed_j", 0.000_404_789_217_637_5 * 3.6e6));
+    assert_eq!(
+        (first.metric.as_str(), first.value),
+        ("energy_consumed_j", 0.000_404_789_217_637_5 * 3.6e6)
+    );
     println!("codecarbon: {} runs of claims", runs.len());
 }

@@ -96,7 +96,8 @@ fn iterations_are_not_tokens() {
 
 #[test]
 fn a_list_may_be_null_and_a_benchmark_follow_another() {
-    let two = text().replace("\"total\":null}}]}", "\"total\":null}},{\"requests\":{\"successful\":null}}]}");
+    let two = text()
+        .replace("\"total\":null}}]}", "\"total\":null}},{\"requests\":{\"successful\":null}}]}");
     let collected = collect("guidellm", two.as_bytes(), &options()).unwrap();
     assert_eq!((collected.parts.len(), collected.requests.len()), (2, 4));
 }
@@ -116,8 +117,14 @@ fn other_versions_are_refused() {
         fails(old.clone()),
         "\"input\": has benchmarks without metadata.version before them; expected guidellm's schema version 2"
     );
-    assert_eq!(detected("guidellm", old.as_bytes()).unwrap(), "\"input\" has generative benchmarks of guidellm");
-    assert_eq!(fails("{\"metadata\":{\"version\":2}}".into()), "\"input\": holds no benchmark; expected a list \"benchmarks\"");
+    assert_eq!(
+        detected("guidellm", old.as_bytes()).unwrap(),
+        "\"input\" has generative benchmarks of guidellm"
+    );
+    assert_eq!(
+        fails("{\"metadata\":{\"version\":2}}".into()),
+        "\"input\": holds no benchmark; expected a list \"benchmarks\""
+    );
 }
 
 #[test]
@@ -131,5 +138,8 @@ fn broken_requests_say_what_is_wrong() {
 
 #[test]
 fn it_is_told_by_its_keys() {
-    assert_eq!(detected("guidellm", MINIMAL).unwrap(), "\"input\" has metadata.guidellm_version of guidellm");
+    assert_eq!(
+        detected("guidellm", MINIMAL).unwrap(),
+        "\"input\" has metadata.guidellm_version of guidellm"
+    );
 }

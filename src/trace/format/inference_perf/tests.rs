@@ -54,15 +54,23 @@ fn an_anchor_places_seconds_without_losing_nanoseconds() {
     assert_eq!(row.t_first_token_ns, Some(start + 100_000_000));
     assert_eq!(row.t_end_ns, Some(start + 300_000_000));
     let clock = &collected.parts[0].clock;
-    assert_eq!((clock.offset_ns, clock.uncertainty_ns), (Some(start - 100_500_000_000), Some(1_000_000)));
+    assert_eq!(
+        (clock.offset_ns, clock.uncertainty_ns),
+        (Some(start - 100_500_000_000), Some(1_000_000))
+    );
 }
 
 #[test]
 fn chunks_stand_in_for_tokens_and_are_named_as_such() {
     let bytes = text().replace(",\"output_token_times\":[100.6,100.7,100.75]", "");
     let collected = collect("inference-perf", bytes.as_bytes(), &options()).unwrap();
-    assert!(collected.parts[0].notes.iter().any(|note| note
-        == "requests whose gaps are between chunks, which need not be tokens: 1"));
+    assert!(
+        collected.parts[0]
+            .notes
+            .iter()
+            .any(|note| note
+                == "requests whose gaps are between chunks, which need not be tokens: 1")
+    );
 }
 
 #[test]

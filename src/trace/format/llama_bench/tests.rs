@@ -43,7 +43,10 @@ fn tests_become_claims_with_size_and_depth() {
     assert_eq!(collected.names, ["input pp512", "input tg128 @ d4096"]);
     assert_eq!(generation.kind, Some(RunKind::Summary));
     let model = &generation.model;
-    assert_eq!((model.name.as_str(), model.decode_weight_bytes), ("qwen-7b-q4.gguf", Some(4_000_000_000)));
+    assert_eq!(
+        (model.name.as_str(), model.decode_weight_bytes),
+        ("qwen-7b-q4.gguf", Some(4_000_000_000))
+    );
     // A block of 32 values of q8_0 has a scale of two bytes.
     assert_eq!((model.weight_bytes_per_param, model.kv_bytes_per_value), (Some(0.5), Some(1.0625)));
     assert_eq!(generation.engine.version.as_deref(), Some("b4567 abc1234"));
@@ -64,7 +67,10 @@ fn lines_and_tables_say_the_same() {
     assert_eq!(part.claims[1].value, 0.01);
     assert_eq!(part.claims[1].source, "input line 2 avg_ns / n_gen");
     // Keys and values of different types have no one size; without layers on a board it is the processor.
-    assert_eq!((part.model.kv_bytes_per_value, part.accelerator.as_deref()), (None, Some("CPU, old")));
+    assert_eq!(
+        (part.model.kv_bytes_per_value, part.accelerator.as_deref()),
+        (None, Some("CPU, old"))
+    );
 }
 
 #[test]
@@ -87,13 +93,19 @@ fn broken_tests_say_what_is_wrong() {
         fails(TABLE, "\"1280000000\"", "\"soon\""),
         "\"input\" line 2: avg_ns is \"soon\"; expected a number"
     );
-    assert_eq!(fails(TABLE, ",\"0.000000\"", ""), "\"input\" line 2: has 17 cells of 18; expected a whole row");
+    assert_eq!(
+        fails(TABLE, ",\"0.000000\"", ""),
+        "\"input\" line 2: has 17 cells of 18; expected a whole row"
+    );
     assert_eq!(
         fails(TABLE, "\"128\"", "\"\""),
         "\"input\" line 2: n_gen is empty; expected a number of tokens"
     );
     let header = &TABLE[..TABLE.iter().position(|byte| *byte == b'\n').unwrap()];
-    assert_eq!(collect("llama-bench", header, &options()).unwrap_err(), "\"input\": holds no test of llama-bench");
+    assert_eq!(
+        collect("llama-bench", header, &options()).unwrap_err(),
+        "\"input\": holds no test of llama-bench"
+    );
 }
 
 #[test]

@@ -12,8 +12,12 @@ use super::responses::timed;
 use crate::{RequestRow, TraceError};
 
 /// What only llama.cpp's server writes.
-const MARKS: [&str; 4] =
-    ["slot print_timing: id", "slot launch_slot_: id", "llama_model_loader: ", "srv    load_model: "];
+const MARKS: [&str; 4] = [
+    "slot print_timing: id",
+    "slot launch_slot_: id",
+    "llama_model_loader: ",
+    "srv    load_model: ",
+];
 
 /// The mark that the log has, if it is one.
 pub(super) fn mark(head: &Head) -> Option<&'static str> {
@@ -54,10 +58,12 @@ fn uptime_ns(stamp: &str) -> Option<i64> {
     let mut parts = stamp.split('.');
     let mut part = |digits: Option<usize>| -> Option<i64> {
         let text = parts.next()?;
-        let fits = digits.map_or(!text.is_empty() && text.len() <= 9, |digits| text.len() == digits);
+        let fits =
+            digits.map_or(!text.is_empty() && text.len() <= 9, |digits| text.len() == digits);
         (fits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
     };
-    let (minutes, seconds, millis, micros) = (part(None)?, part(Some(2))?, part(Some(3))?, part(Some(3))?);
+    let (minutes, seconds, millis, micros) =
+        (part(None)?, part(Some(2))?, part(Some(3))?, part(Some(3))?);
     if parts.next().is_some() {
         return None;
     }
@@ -93,8 +99,9 @@ impl Task {
     /// The request on the clock of the log.
     fn row(self, task: i64, ended_ns: Option<i64>, is_cut: bool) -> Result<RequestRow, String> {
         let mut row = bare_request(format!("task-{task}"));
-        row.input_tokens =
-            self.prompt_tokens.or(self.prompt.and_then(|(_, tokens)| tokens.checked_add(self.cached_tokens)));
+        row.input_tokens = self
+            .prompt_tokens
+            .or(self.prompt.and_then(|(_, tokens)| tokens.checked_add(self.cached_tokens)));
         let seen = u32::try_from(self.token_times.len()).ok().filter(|tokens| *tokens > 0);
         row.output_tokens = self.generation.map(|(_, tokens)| tokens).or(seen);
         if is_cut {
@@ -104,7 +111,8 @@ impl Task {
             row.status = RequestStatus::Cancelled;
         }
         if !self.token_times.is_empty() {
-            let gaps = self.token_times.windows(2).map(|pair| u64::try_from(pair[1] - pair[0]).ok());
+            let gaps =
+                self.token_times.windows(2).map(|pair| u64::try_from(pair[1] - pair[0]).ok());
             row.itl_ns = Some(gaps.collect::<Option<_>>().ok_or("times of tokens run backwards")?);
         }
         let prompt_ms = self.prompt.map(|(ms, _)| ms);
@@ -224,7 +232,8 @@ impl Task {
         if text.starts_with("processing task") {
             self.started_ns = uptime_ns;
         } else if text.starts_with("new prompt") {
-            let tokens = value(text, "task.n_tokens = ").or_else(|| value(text, "n_prompt_tokens = "));
+            let tokens =
+                value(text, "task.n_tokens = ").or_else(|| value(text, "n_prompt_tokens = "));
             self.prompt_tokens = tokens.and_then(|tokens| tokens.parse().ok());
         } else if text.starts_with("cached n_tokens = ") {
             let cached = value(text, "cached n_tokens = ");
@@ -248,7 +257,10 @@ impl Task {
 
     /// Slots also load and restore states as tasks.
     fn is_request(&self) -> bool {
-        self.prompt.is_some() || self.generation.is_some() || !self.token_times.is_empty() || self.prompt_tokens.is_some()
+        self.prompt.is_some()
+            || self.generation.is_some()
+            || !self.token_times.is_empty()
+            || self.prompt_tokens.is_some()
     }
 }
 
@@ -271,7 +283,8 @@ pub(super) fn read(
     let mut part = Part::default();
     let mut rows = 0_u64;
     let facts = scan(input, &mut |line, row| {
-        let placed = row.and_then(|row| if row.t_send_ns.is_some() { placement.place(row) } else { Ok(row) });
+        let placed = row
+            .and_then(|row| if row.t_send_ns.is_some() { placement.place(row) } else { Ok(row) });
         match placed {
             Ok(row) => {
                 rows += 1;
@@ -305,7 +318,8 @@ pub(super) fn read(
             .into(),
     );
     if let Some(params) = facts.rounded_params {
-        part.notes.push(format!("the log rounds the parameters to {params}, so total_params is null"));
+        part.notes
+            .push(format!("the log rounds the parameters to {params}, so total_params is null"));
     }
     part.engine =
         Engine { name: Some("llama.cpp".into()), version: facts.version, ..Engine::default() };

@@ -20,9 +20,12 @@ pub(super) const FORMAT: Format = Format {
 fn detect(head: &Head) -> Option<String> {
     let path = head.path().display();
     if head.has_json_paths(responses::KEYS) {
-        return Some(format!("\"{path}\" has timings with prompt_ms and predicted_ms of llama.cpp"));
+        return Some(format!(
+            "\"{path}\" has timings with prompt_ms and predicted_ms of llama.cpp"
+        ));
     }
-    log::mark(head).map(|mark| format!("\"{path}\" has lines with \"{mark}\" of llama.cpp's server"))
+    log::mark(head)
+        .map(|mark| format!("\"{path}\" has lines with \"{mark}\" of llama.cpp's server"))
 }
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {

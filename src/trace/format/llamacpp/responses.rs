@@ -39,7 +39,8 @@ pub(super) fn timed(
     generation_ms: Option<f64>,
 ) -> Result<RequestRow, String> {
     let duration = |name: &str, ms: Option<f64>| {
-        let convert = |ms| quantity::duration_ns(ms, "ms").map_err(|problem| format!("{name}: {problem}"));
+        let convert =
+            |ms| quantity::duration_ns(ms, "ms").map_err(|problem| format!("{name}: {problem}"));
         ms.map(convert).transpose()
     };
     row.ttft_ns = duration("time of the prompt", prompt_ms)?;

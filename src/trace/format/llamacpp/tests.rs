@@ -45,15 +45,21 @@ fn responses_have_durations() {
     let part = &collected.parts[0];
     assert_eq!((part.model.name.as_str(), part.clock.base), ("m", ClockBase::None));
     // One response, or a list of them, reads the same.
-    let list = format!("[{}]", String::from_utf8(RESPONSES.to_vec()).unwrap().trim().replace('\n', ","));
-    assert_eq!(collect("llamacpp", list.as_bytes(), &options()).unwrap().requests, collected.requests);
+    let list =
+        format!("[{}]", String::from_utf8(RESPONSES.to_vec()).unwrap().trim().replace('\n', ","));
+    assert_eq!(
+        collect("llamacpp", list.as_bytes(), &options()).unwrap().requests,
+        collected.requests
+    );
 }
 
 #[test]
 fn a_verbose_log_has_every_token() {
     let anchor = Some(Anchor::parse("zero=2025-01-15T12:34:56Z").unwrap());
     let collected = collect("llamacpp", LOG, &ImportOptions { anchor, ..options() }).unwrap();
-    let [tokens, totals, cancelled] = collected.requests.as_slice() else { panic!("{:?}", collected.requests) };
+    let [tokens, totals, cancelled] = collected.requests.as_slice() else {
+        panic!("{:?}", collected.requests)
+    };
     let zero = testing::nanos("2025-01-15T12:34:56Z");
     let ms = 1_000_000;
     assert_eq!(tokens.request_id, "task-1");
@@ -71,7 +77,10 @@ fn a_verbose_log_has_every_token() {
     assert_eq!((cancelled.output_tokens, cancelled.t_first_token_ns), (None, None));
     assert_eq!(cancelled.t_end_ns, Some(zero + 63_100 * ms + 100_000));
     let part = &collected.parts[0];
-    assert_eq!((part.model.layers, part.model.kv_heads, part.model.total_params), (Some(30), Some(3), None));
+    assert_eq!(
+        (part.model.layers, part.model.kv_heads, part.model.total_params),
+        (Some(30), Some(3), None)
+    );
     assert_eq!(part.model.name, "tiny.gguf");
     assert_eq!(part.engine.version.as_deref(), Some("b4567-abc1234"));
     assert_eq!(part.clock.base, ClockBase::Relative);
@@ -81,7 +90,10 @@ fn a_verbose_log_has_every_token() {
 fn without_an_anchor_a_log_gives_durations() {
     let collected = collect("llamacpp", LOG, &options()).unwrap();
     let row = &collected.requests[0];
-    assert_eq!((row.t_send_ns, row.ttft_ns, row.e2e_ns), (None, Some(50_000_000), Some(71_500_000)));
+    assert_eq!(
+        (row.t_send_ns, row.ttft_ns, row.e2e_ns),
+        (None, Some(50_000_000), Some(71_500_000))
+    );
     assert!(collected.parts[0].notes[0].contains("no anchor is named"));
 }
 
@@ -102,7 +114,8 @@ slot      release: id  0 | task 0 | stop processing: n_past = 742, truncated = 0
 
 #[test]
 fn a_request_that_the_log_does_not_end_stays_as_one() {
-    let cut = &LOG[..LOG.windows(20).position(|window| window.starts_with(b"0.01.071.600")).unwrap()];
+    let cut =
+        &LOG[..LOG.windows(20).position(|window| window.starts_with(b"0.01.071.600")).unwrap()];
     let collected = collect("llamacpp", cut, &options()).unwrap();
     let [row] = collected.requests.as_slice() else { panic!() };
     assert_eq!((row.status, row.output_tokens), (RequestStatus::Cancelled, Some(3)));

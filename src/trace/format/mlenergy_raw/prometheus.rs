@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
 
+use super::super::clock::epoch_clock;
 use super::super::json::{Elements, Failure, Fields};
 use super::super::json_objects::objects;
-use super::super::clock::epoch_clock;
 use super::super::{ImportOptions, Input, Part, Sink, quantity};
 use crate::{EngineRow, TraceError};
 
@@ -46,10 +46,10 @@ pub(super) fn read(
         return Err(input.error(None, "holds no value of a metric; expected a timeline of scrapes"));
     }
     if document.not_numbers > 0 {
-        document.part.notes.push(format!(
-            "values of metrics that are not finite, null: {}",
-            document.not_numbers
-        ));
+        document
+            .part
+            .notes
+            .push(format!("values of metrics that are not finite, null: {}", document.not_numbers));
     }
     document.sink.end(document.part)
 }
@@ -114,5 +114,6 @@ fn sample(line: &str) -> Option<(&str, Option<&str>, f64)> {
         }
     };
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some((name.trim(), labels.filter(|labels| !labels.is_empty()), value)).filter(|(name, ..)| !name.is_empty())
+    Some((name.trim(), labels.filter(|labels| !labels.is_empty()), value))
+        .filter(|(name, ..)| !name.is_empty())
 }

@@ -11,11 +11,11 @@ use wattrace_schema::{
 };
 
 use super::super::cadence::Cadence;
+use super::super::clock::epoch_clock;
 use super::super::json::{Elements, Failure, Fields, Object};
 use super::super::json_objects::objects;
 use super::super::request_row::bare_request;
 use super::super::token_count::{TokenCount, count};
-use super::super::clock::epoch_clock;
 use super::super::{Head, ImportOptions, Input, Part, Sink, quantity};
 use crate::{PowerRow, RequestRow, TraceError};
 
@@ -89,7 +89,8 @@ impl Request {
         // Old files say it by the error alone.
         if !self.success.unwrap_or(error.is_none()) {
             let words = error.as_deref().unwrap_or_default();
-            let timeout = ["timeout", "Timeout", "timed out"].iter().any(|word| words.contains(word));
+            let timeout =
+                ["timeout", "Timeout", "timed out"].iter().any(|word| words.contains(word));
             row.status = if timeout { RequestStatus::Timeout } else { RequestStatus::Error };
             row.error = Some(error.unwrap_or_else(|| "unnamed error".into()));
         }
@@ -204,7 +205,9 @@ pub(super) fn read(
     };
     let documents = objects(input, &failure, &mut document)?;
     if documents != 1 {
-        return Err(input.error(None, format!("holds {documents} JSON documents; expected one object")));
+        return Err(
+            input.error(None, format!("holds {documents} JSON documents; expected one object"))
+        );
     }
     document.finish()
 }
@@ -242,7 +245,12 @@ impl Fields for Document<'_> {
             "entire_benchmark_measurement" => {
                 let whole: Option<Measurement> = map.next_value()?;
                 let joules = whole.and_then(|whole| whole.gpu_energy_j());
-                self.claim("formal_energy_j", joules, Unit::Joule, &format!("{key}.gpu_energy, summed"));
+                self.claim(
+                    "formal_energy_j",
+                    joules,
+                    Unit::Joule,
+                    &format!("{key}.gpu_energy, summed"),
+                );
             }
             key => self.number(key, map)?,
         }
@@ -308,8 +316,8 @@ impl Document<'_> {
             let message = format!("timeline.power.{path} is a list; expected domains with boards");
             return Err(self.input.error(None, message));
         };
-        let Some(kept) = Domain::find(domain)
-            .filter(|found| *self.domain.get_or_insert(*found) == *found)
+        let Some(kept) =
+            Domain::find(domain).filter(|found| *self.domain.get_or_insert(*found) == *found)
         else {
             if !self.left_out.contains(domain) {
                 self.left_out.push(domain.clone());
@@ -390,7 +398,9 @@ impl Document<'_> {
             );
         }
         if self.power_rows > 0 {
-            notes.push("the power monitor drops repeated readings: power holds until the next".into());
+            notes.push(
+                "the power monitor drops repeated readings: power holds until the next".into(),
+            );
         }
         for domain in &self.left_out {
             notes.push(format!(
@@ -430,12 +440,20 @@ impl Fields for Timeline<'_, '_> {
             "power" => {
                 let document = &mut *self.0;
                 let mut take = |path: &[String], point: Point| document.power(path, &point);
-                map.next_value_seed(Series { failure: &failure, path: Vec::new(), take: &mut take })?;
+                map.next_value_seed(Series {
+                    failure: &failure,
+                    path: Vec::new(),
+                    take: &mut take,
+                })?;
             }
             "temperature" => {
                 let document = &mut *self.0;
                 let mut take = |path: &[String], point: Point| document.temperature(path, &point);
-                map.next_value_seed(Series { failure: &failure, path: Vec::new(), take: &mut take })?;
+                map.next_value_seed(Series {
+                    failure: &failure,
+                    path: Vec::new(),
+                    take: &mut take,
+                })?;
             }
             _ => _ = map.next_value::<IgnoredAny>()?,
         }

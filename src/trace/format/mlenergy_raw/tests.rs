@@ -39,7 +39,10 @@ fn requests_have_durations_and_failures_no_zeros() {
     assert_eq!((ok.t_send_ns, ok.ttft_ns, ok.e2e_ns), (None, Some(200_000_000), Some(300_000_000)));
     assert_eq!(ok.itl_ns, Some(vec![60_000_000, 40_000_000]));
     assert_eq!((ok.input_tokens, ok.output_tokens), (Some(10), Some(3)));
-    assert_eq!((failed.status, failed.error.as_deref()), (RequestStatus::Timeout, Some("read timeout")));
+    assert_eq!(
+        (failed.status, failed.error.as_deref()),
+        (RequestStatus::Timeout, Some("read timeout"))
+    );
     assert_eq!((failed.ttft_ns, failed.e2e_ns, failed.output_tokens), (None, None, None));
 }
 
@@ -103,9 +106,10 @@ fn totals_become_claims() {
 
 #[test]
 fn the_older_key_and_nested_temperatures_are_read() {
-    let older = text()
-        .replace("\"timeline\"", "\"power_timeline\"")
-        .replace("\"temperature\":{\"0\":[[1736944496.0,55]]}", "\"temperature\":{\"device\":{\"0\":[[1736944496.0,55]]}}");
+    let older = text().replace("\"timeline\"", "\"power_timeline\"").replace(
+        "\"temperature\":{\"0\":[[1736944496.0,55]]}",
+        "\"temperature\":{\"device\":{\"0\":[[1736944496.0,55]]}}",
+    );
     let collected = collect("mlenergy-raw", older.as_bytes(), &options()).unwrap();
     assert_eq!(collected.power.len(), 5);
     assert_eq!(collected.power[4].device, "gpu0");
@@ -148,7 +152,10 @@ fn disagreement_with_the_count_is_told() {
     let text = text().replace("\"completed\":1", "\"completed\":2");
     let collected = collect("mlenergy-raw", text.as_bytes(), &options()).unwrap();
     assert!(
-        collected.parts[0].notes.iter().any(|note| note == "\"completed\" is 2, but 1 requests of 2 succeeded")
+        collected.parts[0]
+            .notes
+            .iter()
+            .any(|note| note == "\"completed\" is 2, but 1 requests of 2 succeeded")
     );
 }
 
@@ -177,10 +184,30 @@ fn scrapes_become_values_of_metrics() {
         ["input line 1 skipped: \"process_cpu_seconds_total many\" is no value of a metric"]
     );
     assert_eq!(
-        collect("mlenergy-raw", b"{\"collection_interval\":1,\"timeline\":[{\"timestamp\":1e9,\"metrics\":\"\"}]}", &options())
-            .unwrap_err(),
+        collect(
+            "mlenergy-raw",
+            b"{\"collection_interval\":1,\"timeline\":[{\"timestamp\":1e9,\"metrics\":\"\"}]}",
+            &options()
+        )
+        .unwrap_err(),
         "\"input\": holds no value of a metric; expected a timeline of scrapes"
     );
+}
+
+#[test]
+fn a_folder_with_both_files_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("raw");
+    std::fs::create_dir_all(&input).unwrap();
+    std::fs::write(input.join("results.json"), RESULTS).unwrap();
+    std::fs::write(input.join("prometheus.json"), PROMETHEUS).unwrap();
+    let archive = folder.path().join("archive");
+    let summary = super::super::import("mlenergy-raw", &[input], &archive, &options()).unwrap();
+    assert_eq!((summary.runs.len(), summary.failed), (1, Vec::new()));
+    let location = crate::find_runs(&archive).unwrap().remove(0);
+    let run = crate::read_run(&location, crate::ReadOptions::default()).unwrap().run;
+    assert_eq!((run.requests.unwrap().len(), run.power.len()), (2, 2));
+    assert!(run.manifest.files.contains_key("engine.parquet"));
 }
 
 #[test]

@@ -33,7 +33,10 @@ fn every_result_is_a_summary_of_claims() {
     cpu_power_w 50 W (input Llama-3.1-8B[0].cpu_avg_power)
     duration_s 10 s (input Llama-3.1-8B[0].duration)
     ");
-    assert_eq!((first.kind, first.configuration.as_deref()), (Some(RunKind::Summary), Some("batch_size=8")));
+    assert_eq!(
+        (first.kind, first.configuration.as_deref()),
+        (Some(RunKind::Summary), Some("batch_size=8"))
+    );
     // A node energy of zero is a meter that there was not.
     assert!(!second.claims.iter().any(|claim| claim.metric.starts_with("node")));
     assert_eq!(second.model.name, "Llama-3.1-8B");

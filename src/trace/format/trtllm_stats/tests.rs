@@ -22,12 +22,18 @@ fn iterations_become_steps_that_end_at_their_stamp() {
     let [first, second] = collected.steps.as_slice() else { panic!() };
     assert_eq!(first.t_end_ns, testing::nanos("2025-01-15T12:34:56.123456Z"));
     assert_eq!(first.t_start_ns, Some(first.t_end_ns - 18_250_000));
-    assert_eq!((first.step, first.active_sequences, first.new_tokens, first.prefill_tokens), (812, 64, 64, 512));
+    assert_eq!(
+        (first.step, first.active_sequences, first.new_tokens, first.prefill_tokens),
+        (812, 64, 64, 512)
+    );
     // Speculative decoding gives 2.5 tokens to each of 64 sequences.
     assert_eq!((second.new_tokens, second.history_tokens), (160, Some(65_536)));
     let part = &collected.parts[0];
     assert_eq!((part.clock.base, part.clock.zone.as_deref()), (ClockBase::Local, Some("UTC")));
-    assert_eq!(part.notes[0], "iterations missing between those that were polled: 1; polls drain the statistics");
+    assert_eq!(
+        part.notes[0],
+        "iterations missing between those that were polled: 1; polls drain the statistics"
+    );
 }
 
 #[test]
