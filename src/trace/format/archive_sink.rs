@@ -50,12 +50,16 @@ impl<'a> ArchiveSink<'a> {
 
     /// The name, with a number where this import gave it before.
     fn unique(&mut self, name: &str) -> String {
-        let named = self.options.run_id.as_deref().unwrap_or(name);
-        let id = safe_run_id(named);
-        let count = self.ids.entry(id.clone()).or_default();
-        *count += 1;
-        if *count == 1 { id } else { format!("{id}_{count}") }
+        unique_id(self.ids, self.options.run_id.as_deref().unwrap_or(name))
     }
+}
+
+/// `name` as a run id, with a number where this import gave it before.
+pub(super) fn unique_id(ids: &mut BTreeMap<String, u32>, name: &str) -> String {
+    let id = safe_run_id(name);
+    let count = ids.entry(id.clone()).or_default();
+    *count += 1;
+    if *count == 1 { id } else { format!("{id}_{count}") }
 }
 
 /// Rows outside a part are a mistake of an importer, not of the input.

@@ -48,6 +48,7 @@ mod sglang_bench;
 pub mod sglang_log;
 mod skipped;
 mod step_times;
+mod together;
 mod token_count;
 mod tokenpowerbench;
 mod trtllm_stats;
@@ -76,6 +77,7 @@ pub use skipped::Skipped;
 
 use crate::TraceError;
 use archive_sink::ArchiveSink;
+use together::RunInputs;
 
 /// What an importer needs to know besides its inputs.
 #[derive(Debug, Clone, Default)]
@@ -252,11 +254,22 @@ impl Format {
             vec![input.to_owned()]
         };
         let mut summary = ImportSummary::default();
-        for file in &files {
-            let input = Input::new(file).with_progress(options.progress.clone());
-            let mut sink = ArchiveSink::new(self.name, &input, archive, options, ids);
-            let result = read(&input, options, &mut sink);
-            summary.extend(sink.into_summary());
+        for run in together::runs(self.name, files) {
+            let result = match run {
+                RunInputs::One(file) => {
+                    let input = Input::new(&file).with_progress(options.progress.clone());
+                    let mut sink = ArchiveSink::new(self.name, &input, archive, options, ids);
+                    let result = read(&input, options, &mut sink);
+                    summary.extend(sink.into_summary());
+                    result
+                }
+                RunInputs::Several { name, join } => {
+                    let named = options.run_id.as_deref().unwrap_or(&name);
+                    let run_id = Some(archive_sink::unique_id(ids, named));
+                    let options = ImportOptions { run_id, ..options.clone() };
+                    join::join(&join, archive, &options).map(|joined| summary.extend(joined))
+                }
+            };
             if let Err(error) = result {
                 summary.fail(&error);
             }

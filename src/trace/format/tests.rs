@@ -273,6 +273,15 @@ const UNITS: &[testing::UnitCase] = &[
         expected: testing::Expected::MemoryBytes(70_000_000_000),
     },
     testing::UnitCase {
+        format: "aiperf",
+        what: "time in a unit that nobody knows",
+        bytes: b"{\"metadata\":{\"request_start_ns\":1,\"benchmark_phase\":\"profiling\"},\"metrics\":{\"time_to_first_token\":{\"value\":1.0,\"unit\":\"jiffies\"}}}\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no request of AIPerf; input line 1 skipped: metrics.time_to_first_token: \
+             \"jiffies\" is no unit of time; expected one of ns, us, \u{b5}s, ms, s, sec, min, h",
+        ),
+    },
+    testing::UnitCase {
         format: "codecarbon",
         what: "energy in kWh",
         bytes: codecarbon::tests::MINIMAL,

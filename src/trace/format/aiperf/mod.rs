@@ -7,7 +7,7 @@
 mod requests;
 mod telemetry;
 
-use super::{Format, Head, ImportOptions, Input, Reader, Sink};
+use super::{Format, Head, ImportOptions, Input, Reader, Role, Sink};
 use crate::TraceError;
 
 pub(super) const FORMAT: Format = Format {
@@ -25,6 +25,17 @@ fn detect(head: &Head) -> Option<String> {
     }
     head.has_json_paths(telemetry::KEYS)
         .then(|| format!("\"{path}\" has timestamp_ns, gpu_index and telemetry_data of AIPerf"))
+}
+
+/// What a file gives to the run of its folder.
+pub(super) fn gives(head: &Head) -> &'static [Role] {
+    if head.has_json_paths(requests::KEYS) {
+        &[Role::Requests]
+    } else if head.has_json_paths(telemetry::KEYS) {
+        &[Role::Power]
+    } else {
+        &[]
+    }
 }
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {

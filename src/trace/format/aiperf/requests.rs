@@ -149,6 +149,7 @@ impl Record {
             .ok_or("metadata.request_start_ns is null; expected nanoseconds since 1970")?;
         let (status, error) = metadata.outcome(error);
         let first_ns = metrics.first_token_ns(start_ns)?;
+        let itl_ns = gaps(metrics.inter_chunk_latency)?;
         let output_tokens = tokens(metrics.output_sequence_length);
         let usage = tokens(metrics.usage_completion_tokens);
         tally.usage_differs +=
@@ -169,7 +170,7 @@ impl Record {
             input_tokens: tokens(metrics.input_sequence_length),
             output_tokens,
             reasoning_tokens: tokens(metrics.reasoning_token_count),
-            itl_ns: gaps(metrics.inter_chunk_latency)?,
+            itl_ns,
             itl_tokens: None,
             ttft_ns: None,
             e2e_ns: None,

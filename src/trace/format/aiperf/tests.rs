@@ -165,6 +165,28 @@ fn both_files_are_told_by_their_keys() {
     );
 }
 
+#[test]
+fn a_folder_with_both_files_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("artifacts/run1");
+    std::fs::create_dir_all(&input).unwrap();
+    std::fs::write(input.join("gpu_telemetry_export.jsonl"), TELEMETRY).unwrap();
+    std::fs::write(input.join("profile_export.jsonl"), REQUESTS).unwrap();
+    std::fs::write(input.join("inputs.json"), "{}").unwrap();
+    let archive = folder.path().join("archive");
+    let inputs = [folder.path().join("artifacts")];
+    let summary = super::super::import("aiperf", &inputs, &archive, &options()).unwrap();
+    assert_eq!((summary.runs.len(), summary.failed), (1, Vec::new()));
+    assert_eq!(summary.runs[0].file_name().unwrap(), "profile_export");
+    let location = crate::find_runs(&archive).unwrap().remove(0);
+    let run = crate::read_run(&location, crate::ReadOptions::default()).unwrap().run;
+    assert_eq!(run.requests.unwrap().len(), 3);
+    assert_eq!(run.power.len(), 2);
+    let roles: Vec<_> =
+        run.manifest.provenance.inputs.iter().filter_map(|input| input.role.as_deref()).collect();
+    assert_eq!(roles, ["requests", "power"]);
+}
+
 /// The published export, read in place where it is: 120 formal requests and one of the warm-up.
 #[test]
 fn a_published_export_imports_whole_and_passes_its_check() {

@@ -11,7 +11,7 @@ pub(in super::super) const MINIMAL: &[u8] = br#"{"experiments":[{"experiment":{"
    "response_timestamps":[1736944496200000000,1736944496230000000,1736944496231000000,1736944496231500000],
    "response_outputs":[{"response":"data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"a\"}}]}"},
      {"response":"data: {\"choices\":[{\"delta\":{\"content\":\"b c\"}}]}"},
-     {"response":"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}"},
+     {"response":"data: {\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}"},
      {"response":"data: [DONE]\n\n"}]},
   {"timestamp":1736944496100000000,"response_timestamps":[],"response_outputs":[]}],
  "window_boundaries":[1736944496000000000]}],"version":"0.0.8","service_kind":"openai","endpoint":"v1/chat/completions"}
@@ -102,7 +102,7 @@ fn broken_exports_say_what_is_wrong() {
     );
     let cut = &MINIMAL[..400];
     let message = collect("genai-perf", cut, &options()).unwrap_err();
-    assert!(message.starts_with("\"input\" line 5: ends inside its JSON: "), "{message}");
+    assert!(message.starts_with("\"input\" line 6: ends inside its JSON: "), "{message}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 mod prometheus;
 mod results;
 
-use super::{Format, Head, ImportOptions, Input, Reader, Sink};
+use super::{Format, Head, ImportOptions, Input, Reader, Role, Sink};
 use crate::TraceError;
 
 pub(super) const FORMAT: Format = Format {
@@ -26,6 +26,17 @@ fn detect(head: &Head) -> Option<String> {
     head.has_json_paths(prometheus::KEYS).then(|| {
         format!("\"{path}\" has collection_interval and a timeline of metrics of ML.ENERGY")
     })
+}
+
+/// What a file gives to the run of its folder.
+pub(super) fn gives(head: &Head) -> &'static [Role] {
+    if results::matches(head) {
+        &[Role::Requests, Role::Power]
+    } else if head.has_json_paths(prometheus::KEYS) {
+        &[Role::Steps]
+    } else {
+        &[]
+    }
 }
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {

@@ -195,6 +195,22 @@ fn scrapes_become_values_of_metrics() {
 }
 
 #[test]
+fn a_folder_with_both_files_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("raw");
+    std::fs::create_dir_all(&input).unwrap();
+    std::fs::write(input.join("results.json"), RESULTS).unwrap();
+    std::fs::write(input.join("prometheus.json"), PROMETHEUS).unwrap();
+    let archive = folder.path().join("archive");
+    let summary = super::super::import("mlenergy-raw", &[input], &archive, &options()).unwrap();
+    assert_eq!((summary.runs.len(), summary.failed), (1, Vec::new()));
+    let location = crate::find_runs(&archive).unwrap().remove(0);
+    let run = crate::read_run(&location, crate::ReadOptions::default()).unwrap().run;
+    assert_eq!((run.requests.unwrap().len(), run.power.len()), (2, 2));
+    assert!(run.manifest.files.contains_key("engine.parquet"));
+}
+
+#[test]
 fn both_files_are_told_by_their_keys() {
     assert_eq!(
         detected("mlenergy-raw", RESULTS).unwrap(),
