@@ -14,8 +14,15 @@ pub(crate) fn serving(formal_s: i64) -> Run {
         "model": {"name": "m"}, "hardware": {"accelerator": "x", "count": 1},
     }))
     .unwrap();
-    let mut run =
-        Run { manifest, power: Vec::new(), requests: None, steps: None, accuracy: Vec::new() };
+    let mut run = Run {
+        manifest,
+        power: Vec::new(),
+        requests: None,
+        steps: None,
+        accuracy: Vec::new(),
+        accelerators: Vec::new(),
+        engine_metrics: Vec::new(),
+    };
     run.manifest.stages.formal_start = Some(TimestampNs::from_nanos(0));
     run.manifest.stages.formal_end = Some(TimestampNs::from_nanos(formal_s * SECOND));
     run

@@ -75,6 +75,8 @@ pub(crate) fn summary(run_id: &str, model: &str) -> RunRecord {
         requests: None,
         steps: None,
         accuracy: Vec::new(),
+        accelerators: Vec::new(),
+        engine_metrics: Vec::new(),
     };
     analyzed(manifest, &run)
 }
@@ -122,6 +124,8 @@ fn record(
         requests,
         steps,
         accuracy: Vec::new(),
+        accelerators: Vec::new(),
+        engine_metrics: Vec::new(),
     };
     analyzed(manifest, &run)
 }

@@ -18,8 +18,8 @@ mod unit;
 pub use flag::{Flag, FlagSet};
 pub use reason::Reason;
 pub use rows::{
-    AccuracyRow, DevicePower, Gaps, GraphMode, RequestStage, RequestStatus, Requests, Run, Series,
-    Steps,
+    AcceleratorSamples, AccuracyRow, DevicePower, EngineMetric, Gaps, GraphMode, RequestStage,
+    RequestStatus, Requests, Run, Series, Steps,
 };
 pub use run::{
     Claim, EnergyMethod, EnergyMethods, Engine, FileEntry, Hardware, Interpolation, Model,

@@ -12,6 +12,12 @@ macro_rules! reasons {
             /// Every reason, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
+            /// The one with that code.
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.code() == code)
+            }
+
             /// The code in result tables.
             #[must_use]
             pub const fn code(self) -> &'static str {
@@ -128,6 +134,8 @@ reasons! {
     NoActiveExperts = "no-active-experts",
     /// More bytes a second than the memory can deliver: geometry, step log or rated bandwidth are wrong.
     MbuAboveOne = "mbu-above-one",
+    /// The engine logs no estimate of its own, or one that stands still or restarts.
+    NoEngineEstimate = "no-engine-estimate",
     /// The accuracy suite of the spec has no scores, or none for an item under every seed.
     NoScores = "no-scores",
     /// The configuration that others are compared with is missing.

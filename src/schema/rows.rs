@@ -46,6 +46,34 @@ pub struct DevicePower {
     pub invalid_samples: usize,
 }
 
+/// Samples of one accelerator as columns of equal length, in order of time, on the run's clock: the
+/// columns of `power.parquet` that no metric is made of, but that tell whether it could do its best.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AcceleratorSamples {
+    /// Name of the device.
+    pub device: String,
+    /// Nanoseconds since the Unix epoch.
+    pub t_ns: Vec<i64>,
+    /// Temperature, °C.
+    pub temperature_c: Vec<Option<f32>>,
+    /// Clock of the compute units, MHz.
+    pub sm_clock_mhz: Vec<Option<u32>>,
+    /// Bit mask of reasons for a lower clock, as NVML names them.
+    pub throttle_reasons: Vec<Option<u64>>,
+}
+
+/// One metric of the engine under one set of labels, polled over time. `t_ns` does not run backwards,
+/// and both columns have the same length.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EngineMetric {
+    /// Name of the metric.
+    pub name: String,
+    /// Its labels as one text; empty for none.
+    pub labels: String,
+    /// When it was polled and what it was then.
+    pub samples: Series,
+}
+
 /// Part of the run that a request belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestStage {
@@ -245,6 +273,11 @@ pub struct Run {
     pub requests: Option<Requests>,
     /// Decode iterations, if the run has a step log.
     pub steps: Option<Steps>,
-    /// Accuracy scores; empty if the run has none.
+    /// Accuracy scores; empty if the run has none or they were not asked for.
     pub accuracy: Vec<AccuracyRow>,
+    /// Temperatures, clocks and throttling of each accelerator that has any, in the order of source
+    /// index, then device name; empty if they were not asked for.
+    pub accelerators: Vec<AcceleratorSamples>,
+    /// The engine's own metrics, by name, then labels; only those that were asked for.
+    pub engine_metrics: Vec<EngineMetric>,
 }

@@ -28,6 +28,9 @@ pub enum Unit {
     JoulePerGigabyte,
     JoulePerIteration,
     SecondPerGigabyte,
+    GigabytePerSecond,
+    StepPerSecond,
+    Point,
 }
 
 impl Unit {
@@ -56,6 +59,9 @@ impl Unit {
             Self::JoulePerGigabyte => "J/GB",
             Self::JoulePerIteration => "J/iteration",
             Self::SecondPerGigabyte => "s/GB",
+            Self::GigabytePerSecond => "GB/s",
+            Self::StepPerSecond => "steps/s",
+            Self::Point => "points",
         }
     }
 
@@ -84,6 +90,9 @@ impl Unit {
             Self::JoulePerGigabyte => "J/GBy",
             Self::JoulePerIteration => "J/{iteration}",
             Self::SecondPerGigabyte => "s/GBy",
+            Self::GigabytePerSecond => "GBy/s",
+            Self::StepPerSecond => "{step}/s",
+            Self::Point => "{point}",
         }
     }
 }

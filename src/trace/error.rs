@@ -24,6 +24,9 @@ pub enum TraceError {
     /// `run.json` is not valid.
     #[error("\"{}\" is not a valid run.json: {message}", path.display())]
     Manifest { path: PathBuf, message: String },
+    /// A locked spec is not valid.
+    #[error("\"{}\" is not a valid spec: {errors}", path.display())]
+    Spec { path: PathBuf, errors: wattrace_schema::spec::SpecErrors },
     /// `run.json` lists a file that is not there.
     #[error("\"{}\" is missing, but run.json lists it with {rows} rows", path.display())]
     MissingFile { path: PathBuf, rows: u64 },

@@ -9,6 +9,7 @@ pub mod format;
 pub mod geometry;
 mod manifest;
 mod reader;
+mod spec;
 #[cfg(test)]
 mod testing;
 mod writer;
@@ -21,4 +22,5 @@ pub use check::{
 pub use error::TraceError;
 pub use finding::{Finding, Severity};
 pub use reader::{LoadedRun, ReadOptions, read_manifest, read_run};
+pub use spec::{read_run_spec, read_spec};
 pub use writer::{AccuracyWriteRow, EngineRow, PowerRow, RequestRow, RunWriter, StepRow};

@@ -2,7 +2,9 @@
 
 mod accuracy;
 mod column;
+mod engine;
 pub(crate) mod file;
+mod health;
 pub(crate) mod power;
 pub(crate) mod requests;
 pub(crate) mod steps;
@@ -11,7 +13,7 @@ use std::cmp::Ordering;
 use std::fs;
 
 use arrow_array::StringArray;
-use wattrace_schema::tables::{ACCURACY, POWER, REQUESTS, STEPS};
+use wattrace_schema::tables::{ACCURACY, ENGINE, POWER, REQUESTS, STEPS};
 use wattrace_schema::{Run, RunManifest, Table};
 
 use crate::finding::FILE_NOT_HASHED;
@@ -27,11 +29,15 @@ pub struct ReadOptions {
     pub verify: bool,
     /// Read `accuracy.parquet` too.
     pub accuracy: bool,
+    /// Read temperatures, clocks and throttle reasons too.
+    pub health: bool,
+    /// Metrics to be read from `engine.parquet`, by name.
+    pub engine_metrics: &'static [&'static str],
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { verify: true, accuracy: false }
+        Self { verify: true, accuracy: false, health: false, engine_metrics: &[] }
     }
 }
 
@@ -79,8 +85,14 @@ pub fn read_run(location: &RunLocation, options: ReadOptions) -> Result<LoadedRu
         }
         Ok::<_, TraceError>(file)
     };
+    let mut accelerators = Vec::new();
     let power = match open(&POWER)? {
-        Some(file) => power::read_power(&file, location, &manifest, false)?,
+        Some(file) => {
+            if options.health {
+                accelerators = health::read_health(&file, &manifest)?;
+            }
+            power::read_power(&file, location, &manifest, false)?
+        }
         None => power::PowerRows::default(),
     };
     let requests = match open(&REQUESTS)? {
@@ -95,9 +107,15 @@ pub fn read_run(location: &RunLocation, options: ReadOptions) -> Result<LoadedRu
         Some(file) => accuracy::read_accuracy(&file)?,
         None => Vec::new(),
     };
+    let wants_engine = !options.engine_metrics.is_empty();
+    let engine_metrics = match wants_engine.then(|| open(&ENGINE)).transpose()?.flatten() {
+        Some(file) => engine::read_engine_metrics(&file, options.engine_metrics)?,
+        None => Vec::new(),
+    };
     findings.extend(power.findings.iter().cloned());
     let power = power.into_devices();
-    Ok(LoadedRun { run: Run { manifest, power, requests, steps, accuracy }, findings })
+    let run = Run { manifest, power, requests, steps, accuracy, accelerators, engine_metrics };
+    Ok(LoadedRun { run, findings })
 }
 
 /// The finding that a file has no digest to be compared with.

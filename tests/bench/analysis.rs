@@ -42,7 +42,15 @@ fn run() -> Run {
         interpolation: wattrace_schema::Interpolation::Linear,
     });
     let power = (0..BOARDS).map(board).collect();
-    Run { manifest, power, requests: Some(requests()), steps: None, accuracy: Vec::new() }
+    Run {
+        manifest,
+        power,
+        requests: Some(requests()),
+        steps: None,
+        accuracy: Vec::new(),
+        accelerators: Vec::new(),
+        engine_metrics: Vec::new(),
+    }
 }
 
 fn board(index: usize) -> DevicePower {

@@ -134,6 +134,11 @@ impl TableFile {
         self.table
     }
 
+    /// Whether the file has a column of that name.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.metadata.schema().column_with_name(name).is_some()
+    }
+
     /// Rows that the footer claims.
     pub(crate) fn rows(&self) -> u64 {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or_default()

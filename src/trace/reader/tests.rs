@@ -206,6 +206,73 @@ mod round_trip {
     }
 }
 
+mod beside_the_metrics {
+    use wattrace_schema::{AcceleratorSamples, PowerSource, Scope};
+
+    use super::*;
+    use crate::EngineRow;
+
+    #[test]
+    fn clocks_temperatures_and_throttling_are_read_in_order_of_time_on_the_clock_of_the_run() {
+        let archive = TestArchive::new();
+        let mut manifest = manifest("a");
+        manifest.power_sources[0].clock_offset_ns = Some(SECOND);
+        let node = PowerSource {
+            id: "bmc".into(),
+            scope: Scope::Node,
+            ..manifest.power_sources[0].clone()
+        };
+        manifest.power_sources.push(node);
+        let run = archive.write(manifest, |writer| {
+            let sample = |t, temperature_c, sm_clock_mhz, throttle_reasons| PowerRow {
+                temperature_c,
+                sm_clock_mhz,
+                throttle_reasons,
+                ..power(t, "gpu0", 300.0)
+            };
+            writer.power(sample(2, Some(71.5), Some(1200), Some(4))).unwrap();
+            writer.power(sample(1, Some(70.0), Some(1900), None)).unwrap();
+            writer.power(sample(3, None, None, None)).unwrap();
+            let board = PowerRow { source: "bmc".into(), ..sample(1, Some(30.0), None, None) };
+            writer.power(board).unwrap();
+        });
+        let options = ReadOptions { health: true, ..ReadOptions::default() };
+        let expected = AcceleratorSamples {
+            device: "gpu0".into(),
+            t_ns: vec![T0 + 2 * SECOND, T0 + 3 * SECOND],
+            temperature_c: vec![Some(70.0), Some(71.5)],
+            sm_clock_mhz: vec![Some(1900), Some(1200)],
+            throttle_reasons: vec![None, Some(4)],
+        };
+        assert_eq!(read_run(&run, options).unwrap().run.accelerators, [expected]);
+        assert!(read(&run).run.accelerators.is_empty());
+    }
+
+    #[test]
+    fn only_the_engine_metrics_that_were_asked_for_are_read() {
+        let archive = TestArchive::new();
+        let run = archive.write(manifest("a"), |writer| {
+            for (t, name, labels, value) in [
+                (2, "bytes_total", Some("engine=0"), Some(20.0)),
+                (1, "bytes_total", Some("engine=0"), Some(10.0)),
+                (1, "bytes_total", None, Some(1.0)),
+                (2, "bytes_total", None, None),
+                (1, "other", None, Some(5.0)),
+            ] {
+                let (name, labels) = (name.to_owned(), labels.map(str::to_owned));
+                writer.engine(EngineRow { t_ns: T0 + t * SECOND, name, labels, value }).unwrap();
+            }
+        });
+        let options = ReadOptions { engine_metrics: &["bytes_total"], ..ReadOptions::default() };
+        let metrics = read_run(&run, options).unwrap().run.engine_metrics;
+        let shown: Vec<_> = metrics
+            .iter()
+            .map(|metric| (metric.labels.as_str(), metric.samples.value.as_slice()))
+            .collect();
+        assert_eq!(shown, [("", &[1.0][..]), ("engine=0", &[10.0, 20.0])]);
+    }
+}
+
 mod cleaning {
     use super::*;
 

@@ -79,6 +79,8 @@ pub(crate) fn run() -> Run {
         requests: None,
         steps: Some(steps(&ROWS)),
         accuracy: Vec::new(),
+        accelerators: Vec::new(),
+        engine_metrics: Vec::new(),
     }
 }
 
