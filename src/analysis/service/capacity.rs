@@ -12,6 +12,8 @@ pub struct CapacityRow {
     pub spec_hash: Option<String>,
     /// The configuration.
     pub configuration: Option<String>,
+    /// The configuration that the fleet runs today.
+    pub reference: Option<String>,
     /// Cards of the fleet today, N.
     pub cards: u64,
     /// Goodput of the reference, T0, tokens/s.
@@ -38,34 +40,60 @@ impl CapacityRow {
     }
 }
 
-/// Rows for every configuration, given a fleet of `cards` that runs `reference` today. Rows of
-/// `goodputs` belong to one spec, as do those of `gates`.
+/// One configuration as capacity sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Hash of the spec.
+    pub spec_hash: Option<String>,
+    /// The configuration.
+    pub configuration: Option<String>,
+    /// Its goodput, tokens/s.
+    pub goodput_tok_s: Result<f64, Reason>,
+    /// Whether it passes the accuracy gate; a reason where nothing says.
+    pub passes: Result<bool, Reason>,
+    /// Flags of the goodput.
+    pub flags: FlagSet,
+}
+
+impl Candidate {
+    /// A goodput with the gate of the same spec and configuration, if there is one.
+    #[must_use]
+    pub fn of(goodput: &GoodputRow, gates: &[AccuracyGateRow]) -> Self {
+        let gate = gates.iter().find(|gate| {
+            gate.spec_hash == goodput.spec_hash && gate.configuration == goodput.configuration
+        });
+        Self {
+            spec_hash: goodput.spec_hash.clone(),
+            configuration: goodput.configuration.clone(),
+            goodput_tok_s: goodput.goodput_tok_s,
+            passes: gate.map_or(Err(Reason::NoScores), |gate| gate.passes),
+            flags: goodput.flags,
+        }
+    }
+}
+
+/// Rows for every candidate, given a fleet of `cards` that runs `reference` today. All candidates
+/// belong to one spec.
 #[must_use]
-pub fn capacity(
-    cards: u64,
-    reference: &str,
-    goodputs: &[GoodputRow],
-    gates: &[AccuracyGateRow],
-) -> Vec<CapacityRow> {
-    let of_reference = goodputs
+pub fn capacity(cards: u64, reference: Option<&str>, candidates: &[Candidate]) -> Vec<CapacityRow> {
+    let of_reference = candidates
         .iter()
-        .find(|row| row.configuration.as_deref() == Some(reference))
+        .find(|row| reference.is_some() && row.configuration.as_deref() == reference)
         .map_or(Err(Reason::NoReference), |row| row.goodput_tok_s);
-    goodputs
+    candidates
         .iter()
         .map(|row| {
-            let gate = gates.iter().find(|gate| gate.configuration == row.configuration);
-            let passes = gate.map_or(Err(Reason::NoScores), |gate| gate.passes);
-            let cards_needed = if passes == Ok(false) {
+            let cards_needed = if row.passes == Ok(false) {
                 Err(Reason::AccuracyFailed)
             } else {
                 row.goodput_tok_s.and_then(|goodput| cards_needed(cards, of_reference?, goodput))
             };
             let mut flags = row.flags;
-            flags.insert_if(passes.is_err(), Flag::AccuracyNotMeasured);
+            flags.insert_if(row.passes.is_err(), Flag::AccuracyNotMeasured);
             CapacityRow {
                 spec_hash: row.spec_hash.clone(),
                 configuration: row.configuration.clone(),
+                reference: reference.map(str::to_owned),
                 cards,
                 reference_goodput_tok_s: of_reference,
                 goodput_tok_s: row.goodput_tok_s,

@@ -114,6 +114,10 @@ pub struct Side {
 /// One metric of one configuration against the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparisonRow {
+    /// Hash of the reference's spec.
+    pub reference_spec_hash: Option<String>,
+    /// Hash of the configuration's spec.
+    pub spec_hash: Option<String>,
     /// The reference.
     pub reference: Option<String>,
     /// The configuration.
@@ -182,6 +186,8 @@ pub fn compare(
         .collect();
     rows.extend(accuracy_row(reference.accuracy, subject.accuracy));
     for row in &mut rows {
+        row.reference_spec_hash.clone_from(&reference.sweep.spec_hash);
+        row.spec_hash.clone_from(&subject.sweep.spec_hash);
         row.reference.clone_from(&reference.sweep.configuration);
         row.configuration.clone_from(&subject.sweep.configuration);
         row.flags.extend(flags);
@@ -358,6 +364,8 @@ const fn missing_side(reason: Reason) -> Side {
 
 fn empty_row(metric: &'static str, more_is_better: bool) -> ComparisonRow {
     ComparisonRow {
+        reference_spec_hash: None,
+        spec_hash: None,
         reference: None,
         configuration: None,
         metric,

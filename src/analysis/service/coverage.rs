@@ -29,6 +29,8 @@ pub struct CoverageRow {
 /// The conditions under which one run measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunConditions {
+    /// What is compared.
+    pub configuration: Option<String>,
     /// Median prompt length of the formal requests, tokens.
     pub input_tokens: Option<f64>,
     /// Median output length of the successful formal requests, tokens.
@@ -62,6 +64,7 @@ impl RunConditions {
         };
         let window = rule.window(&run.manifest.stages).ok();
         Self {
+            configuration: run.manifest.configuration.clone(),
             input_tokens: median_of(|requests, index| requests.input_tokens[index]),
             output_tokens: median_of(Requests::successful_tokens),
             concurrency: requests.zip(window).and_then(|(requests, window)| peak(requests, window)),
@@ -95,7 +98,7 @@ fn peak(requests: &Requests, window: Interval) -> Option<f64> {
     in_flight.max().map(|most| most as f64)
 }
 
-/// One row a dimension: context length, output length, quantisation, concurrency, request rate and
+/// One row a dimension: configuration, context length, output length, quantisation, concurrency, request rate and
 /// power source.
 #[must_use]
 pub fn coverage(spec_hash: Option<&str>, spec: &Spec, runs: &[RunConditions]) -> Vec<CoverageRow> {
@@ -116,7 +119,13 @@ pub fn coverage(spec_hash: Option<&str>, spec: &Spec, runs: &[RunConditions]) ->
         not_measured: named.difference(&tried).cloned().collect(),
         measured: tried.into_iter().collect(),
     };
+    let names = |runs: &[RunConditions]| {
+        runs.iter().filter_map(|run| run.configuration.clone()).collect::<BTreeSet<_>>()
+    };
+    let named_configurations =
+        spec.runs.configurations.iter().flat_map(|named| named.keys().cloned()).collect();
     vec![
+        texts("configuration", named_configurations, names(runs)),
         numbers("context_length", counts(&workload.input_tokens), |run| run.input_tokens),
         numbers("output_length", counts(&workload.output_tokens), |run| run.output_tokens),
         texts("quantisation", named_quantisations(spec), tried_quantisations(runs)),

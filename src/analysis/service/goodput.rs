@@ -5,7 +5,7 @@ use wattrace_schema::{Flag, FlagSet, Reason};
 use super::measurement::RunMeasurement;
 use super::resample::interval;
 use super::rules::Objective;
-use super::sweep::{RatePoint, Sweep, unbounded_is_infinite};
+use super::sweep::{MemorySummary, RatePoint, Sweep, unbounded_is_infinite};
 use crate::outcome::Outcome;
 use crate::stats::median;
 use crate::stats::random::Stream;
@@ -17,6 +17,12 @@ pub struct GoodputRow {
     pub spec_hash: Option<String>,
     /// What is compared.
     pub configuration: Option<String>,
+    /// Name of the model.
+    pub model: String,
+    /// Accelerators and how many of them.
+    pub hardware: String,
+    /// The limits; `None` without an objective.
+    pub objective: Option<Objective>,
     /// Output tokens per second at the highest request rate that meets the objective, median over runs.
     pub goodput_tok_s: Result<f64, Reason>,
     /// That rate, req/s; an inner `None` is the unlimited one.
@@ -38,8 +44,8 @@ pub struct GoodputRow {
     pub request_rate_ci_high: Result<Option<f64>, Reason>,
     /// Runs at that rate.
     pub n_runs: usize,
-    /// Memory bandwidth utilisation at that rate, median over runs.
-    pub mbu: Result<f64, Reason>,
+    /// Memory bandwidth utilisation at that rate, and what it is made of.
+    pub memory: MemorySummary,
     /// Node power at that rate, median over runs.
     pub node_power_w: Result<f64, Reason>,
     /// Board power at that rate, all boards together, median over runs.
@@ -96,6 +102,9 @@ impl Sweep<'_> {
         GoodputRow {
             spec_hash: self.spec_hash.clone(),
             configuration: self.configuration.clone(),
+            model: self.model.clone(),
+            hardware: self.hardware.clone(),
+            objective: self.objective,
             goodput_tok_s: output.map(|output| output.median),
             request_rate: best.map(|best| self.points[best].request_rate),
             goodput_low: output.map(|output| output.low),
@@ -106,7 +115,10 @@ impl Sweep<'_> {
             request_rate_ci_low: resampled.and_then(|ends| ends.request_rate.0),
             request_rate_ci_high: resampled.and_then(|ends| ends.request_rate.1),
             n_runs: point.map_or(0, |point| point.runs.len()),
-            mbu: at(|run| &run.mbu),
+            memory: point.map_or_else(
+                || MemorySummary::missing(reason.unwrap_or(Reason::NoValues)),
+                RatePoint::memory,
+            ),
             node_power_w: at(|run| &run.node_power_w),
             board_power_w: at(|run| &run.board_power_w),
             tokens_per_joule: at(|run| &run.tokens_per_joule),
@@ -116,7 +128,7 @@ impl Sweep<'_> {
 
     fn goodput_flags(&self, best: Result<usize, Reason>, point: Option<&RatePoint<'_>>) -> FlagSet {
         let verdicts: Vec<_> = self.points.iter().map(|point| self.verdict(point)).collect();
-        let mut flags = point.map_or(FlagSet::EMPTY, RatePoint::flags);
+        let mut flags = point.map_or(FlagSet::EMPTY, |point| self.flags(point));
         let undecided = verdicts.iter().any(Result::is_err) && verdicts.iter().any(Result::is_ok);
         flags.insert_if(undecided, Flag::RateUndecided);
         if let Ok(best) = best {

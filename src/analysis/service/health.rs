@@ -1,22 +1,6 @@
 //! Throttling, clocks and temperatures: whether an accelerator could do its best.
 
-use wattrace_schema::{Flag, FlagSet, Interval};
-
-/// Samples of one accelerator as columns of equal length, in order of time: the columns of
-/// power.parquet that no metric is made of.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct AcceleratorSamples {
-    /// Name of the device.
-    pub device: String,
-    /// Nanoseconds since the Unix epoch.
-    pub t_ns: Vec<i64>,
-    /// Temperature, °C.
-    pub temperature_c: Vec<Option<f32>>,
-    /// Clock of the compute units, MHz.
-    pub sm_clock_mhz: Vec<Option<u32>>,
-    /// Bit mask of reasons for a lower clock, as NVML names them.
-    pub throttle_reasons: Vec<Option<u64>>,
-}
+use wattrace_schema::{AcceleratorSamples, Flag, FlagSet, Interval};
 
 /// What one accelerator went through in one window.
 #[derive(Debug, Clone, PartialEq)]

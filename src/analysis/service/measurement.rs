@@ -2,7 +2,11 @@
 
 use wattrace_schema::{EnergyMethod, Flag, FlagSet, Interval, Reason, Requests, Run};
 
+use super::coverage::RunConditions;
+use super::engine_estimate::estimated_mbu;
+use super::health::{HealthRow, accelerator_health};
 use super::rules::{ServiceRules, WindowRule};
+use super::subject::SpecOrigin;
 use super::traffic::{MemoryTraffic, memory_traffic};
 use crate::metrics::{TokenTimes, claimed_token_rate, tpot_ms, ttft_ms};
 use crate::outcome::Outcome;
@@ -19,6 +23,10 @@ pub struct RunMeasurement {
     pub run_id: String,
     /// What is compared, such as `production`.
     pub configuration: Option<String>,
+    /// Name of the model.
+    pub model: String,
+    /// Accelerators and how many of them.
+    pub hardware: String,
     /// Requests per second; `None`: as fast as the service takes them.
     pub request_rate: Option<f64>,
     /// The rules that the run was measured by.
@@ -48,8 +56,12 @@ pub struct RunMeasurement {
     pub traffic: Result<MemoryTraffic, Reason>,
     /// Memory bandwidth utilisation.
     pub mbu: Outcome,
-    /// The engine's own estimate of it, where the run claims one.
-    pub engine_mbu: Option<f64>,
+    /// The engine's own estimate of it, logged or claimed.
+    pub engine_mbu: Result<f64, Reason>,
+    /// Under which conditions the run measured.
+    pub conditions: RunConditions,
+    /// What each accelerator went through in the window, where that was sampled.
+    pub health: Vec<HealthRow>,
 }
 
 impl RunMeasurement {
@@ -65,7 +77,21 @@ impl RunMeasurement {
             &self.mbu,
         ]
         .into_iter()
-        .fold(FlagSet::EMPTY, |flags, outcome| flags.union(outcome.flags))
+        .map(|outcome| outcome.flags)
+        .chain(self.health.iter().map(|device| device.flags))
+        .chain([self.origin_flags()])
+        .fold(FlagSet::EMPTY, FlagSet::union)
+    }
+
+    fn origin_flags(&self) -> FlagSet {
+        let given = self.rules.origin == Some(SpecOrigin::Given);
+        given.then_some(Flag::SpecGiven).into_iter().collect()
+    }
+
+    /// Times at which throttling set in on any accelerator; `None` where no sample says whether it did.
+    #[must_use]
+    pub fn throttle_events(&self) -> Option<usize> {
+        self.health.iter().filter_map(|device| device.throttle_events).reduce(|all, of| all + of)
     }
 }
 
@@ -89,6 +115,8 @@ pub fn measure(run: &Run, rules: &ServiceRules) -> RunMeasurement {
     RunMeasurement {
         run_id: run.manifest.run_id.clone(),
         configuration: run.manifest.configuration.clone(),
+        model: run.manifest.model.name.clone(),
+        hardware: run.manifest.hardware.label(),
         request_rate: run.manifest.workload.request_rate,
         rules: rules.clone(),
         window,
@@ -102,13 +130,28 @@ pub fn measure(run: &Run, rules: &ServiceRules) -> RunMeasurement {
         tokens_per_joule,
         traffic,
         mbu,
-        engine_mbu: run
-            .manifest
-            .claims
-            .iter()
-            .find(|claim| claim.metric == MBU_CLAIM)
-            .map(|claim| claim.value),
+        engine_mbu: engine_mbu(run, window, rules.hbm_bandwidth_gb_s),
+        conditions: RunConditions::of(run, rules.window),
+        health: window.map_or_else(|_| Vec::new(), |window| health(run, window)),
     }
+}
+
+/// The engine's own estimate: what the run claims, or else what the engine logged.
+fn engine_mbu(
+    run: &Run,
+    window: Result<Interval, Reason>,
+    otherwise_gb_s: Option<f64>,
+) -> Result<f64, Reason> {
+    let claim = run.manifest.claims.iter().find(|claim| claim.metric == MBU_CLAIM);
+    match claim {
+        Some(claim) => Ok(claim.value),
+        None => estimated_mbu(run, window?, otherwise_gb_s),
+    }
+}
+
+fn health(run: &Run, window: Interval) -> Vec<HealthRow> {
+    let run_id = &run.manifest.run_id;
+    run.accelerators.iter().map(|samples| accelerator_health(run_id, samples, window)).collect()
 }
 
 /// The formal requests that were sent in the window.

@@ -4,6 +4,8 @@ use serde::Serialize;
 use wattrace_schema::spec::{LockedSpec, Slo};
 use wattrace_schema::{Interval, NANOS_PER_SECOND, Reason, Stages};
 
+use super::subject::SpecOrigin;
+
 /// The part of the formal stage that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct WindowRule {
@@ -59,10 +61,12 @@ impl From<&Slo> for Objective {
 }
 
 /// What every run of one report is measured by.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceRules {
     /// Hash of the spec; `None` for rules that were given without one.
     pub spec_hash: Option<String>,
+    /// Where the spec comes from; `None` without one.
+    pub origin: Option<SpecOrigin>,
     /// The part of the formal stage that counts.
     pub window: WindowRule,
     /// The objective; `None`: no rate has a verdict.
@@ -76,6 +80,7 @@ impl From<&LockedSpec> for ServiceRules {
         let fields = spec.fields();
         Self {
             spec_hash: Some(spec.hash().to_owned()),
+            origin: Some(SpecOrigin::Run),
             window: WindowRule {
                 warmup_s: fields.workload.warmup_s.get(),
                 length_s: Some(fields.workload.window_s.get()),

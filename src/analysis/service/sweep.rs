@@ -8,6 +8,8 @@ use wattrace_schema::{Flag, FlagSet, Reason};
 use super::FEWEST_REPEATS;
 use super::measurement::RunMeasurement;
 use super::rules::Objective;
+use super::traffic::MemoryTraffic;
+use crate::metrics::BYTES_PER_GB;
 use crate::outcome::Outcome;
 use crate::stats::median;
 
@@ -65,6 +67,10 @@ pub struct Sweep<'run> {
     pub spec_hash: Option<String>,
     /// What is compared.
     pub configuration: Option<String>,
+    /// Name of the model, of the first run.
+    pub model: String,
+    /// Accelerators and how many of them, of the first run.
+    pub hardware: String,
     /// What counts as good service.
     pub objective: Option<Objective>,
     /// One entry a rate, ascending.
@@ -78,8 +84,14 @@ pub struct SweepRow {
     pub spec_hash: Option<String>,
     /// What is compared.
     pub configuration: Option<String>,
+    /// Name of the model.
+    pub model: String,
+    /// Accelerators and how many of them.
+    pub hardware: String,
     /// Requests per second; `None`: as fast as the service takes them.
     pub request_rate: Option<f64>,
+    /// Whether this is the rate of the goodput.
+    pub is_goodput_rate: bool,
     /// Runs at this rate.
     pub n_runs: usize,
     /// Output tokens per second, median over runs.
@@ -96,12 +108,14 @@ pub struct SweepRow {
     pub tpot_p99_ms: Result<f64, Reason>,
     /// Whether both medians keep their limits.
     pub meets_slo: Result<bool, Reason>,
+    /// The limits; `None` without an objective.
+    pub objective: Option<Objective>,
     /// Requests sent in the windows of all runs.
     pub sent: Result<u64, Reason>,
     /// Those of them that failed.
     pub failed: Result<u64, Reason>,
-    /// Memory bandwidth utilisation, median over runs.
-    pub mbu: Result<f64, Reason>,
+    /// Memory bandwidth utilisation, and what it is made of.
+    pub memory: MemorySummary,
     /// Node power, median over runs.
     pub node_power_w: Result<f64, Reason>,
     /// Board power, all boards together, median over runs.
@@ -112,23 +126,93 @@ pub struct SweepRow {
     pub flags: FlagSet,
 }
 
-/// Groups measurements into sweeps, ordered by spec, then configuration.
+/// Memory bandwidth utilisation over the windows of some runs, with what stands beside it: each value
+/// the median over the runs that have it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemorySummary {
+    /// Memory bandwidth utilisation.
+    pub mbu: Result<f64, Reason>,
+    /// The engine's own estimate of it.
+    pub engine_mbu: Result<f64, Reason>,
+    /// Iterations per second of all replicas together.
+    pub steps_per_s: Result<f64, Reason>,
+    /// Mean number of sequences in an iteration.
+    pub mean_batch: Result<f64, Reason>,
+    /// Mean history of a sequence, tokens.
+    pub mean_history_tokens: Result<f64, Reason>,
+    /// Longest sequence, tokens.
+    pub max_sequence_tokens: Result<f64, Reason>,
+    /// Mean number of distinct routed experts of a layer; `None` for a dense model.
+    pub active_experts: Option<f64>,
+    /// Rated bandwidth of all accelerators together, GB/s.
+    pub rated_gb_s: Result<f64, Reason>,
+}
+
+impl MemorySummary {
+    /// Nothing, for one reason.
+    pub(super) const fn missing(reason: Reason) -> Self {
+        Self {
+            mbu: Err(reason),
+            engine_mbu: Err(reason),
+            steps_per_s: Err(reason),
+            mean_batch: Err(reason),
+            mean_history_tokens: Err(reason),
+            max_sequence_tokens: Err(reason),
+            active_experts: None,
+            rated_gb_s: Err(reason),
+        }
+    }
+
+    fn of(runs: &[&RunMeasurement]) -> Self {
+        let of_runs = |value: &dyn Fn(&RunMeasurement) -> Result<f64, Reason>| {
+            let values: Vec<_> = runs.iter().map(|run| value(run)).collect();
+            let reason = values.iter().find_map(|value| value.err()).unwrap_or(Reason::NoValues);
+            median(&mut values.into_iter().flatten().collect::<Vec<_>>()).ok_or(reason)
+        };
+        let of_traffic = |value: fn(&MemoryTraffic) -> f64| {
+            of_runs(&|run| run.traffic.as_ref().map(value).map_err(|reason| *reason))
+        };
+        let of_some = |value: fn(&MemoryTraffic) -> Option<f64>| {
+            of_runs(&|run| match &run.traffic {
+                Ok(traffic) => value(traffic).ok_or(Reason::NoValues),
+                Err(reason) => Err(*reason),
+            })
+        };
+        Self {
+            mbu: of_runs(&|run| run.mbu.as_f64()),
+            engine_mbu: of_runs(&|run| run.engine_mbu),
+            steps_per_s: of_traffic(|traffic| traffic.steps_per_s),
+            mean_batch: of_traffic(|traffic| traffic.mean_batch),
+            mean_history_tokens: of_traffic(|traffic| traffic.mean_history_tokens),
+            max_sequence_tokens: of_some(|traffic| traffic.max_sequence_tokens.map(f64::from)),
+            active_experts: of_some(|traffic| traffic.active_experts).ok(),
+            rated_gb_s: of_traffic(|traffic| traffic.rated_bytes_per_s / BYTES_PER_GB),
+        }
+    }
+}
+
+/// Groups measurements into sweeps, ordered by spec, then model, hardware and configuration. A spec
+/// says which model and hardware belong together; without one, each pair has sweeps of its own.
 #[must_use]
 pub fn sweeps(runs: &[RunMeasurement]) -> Vec<Sweep<'_>> {
     let mut groups: BTreeMap<_, Vec<&RunMeasurement>> = BTreeMap::new();
     for run in runs {
-        let key = (run.rules.spec_hash.clone(), run.configuration.clone());
+        let spec_hash = run.rules.spec_hash.clone();
+        let subject = spec_hash.is_none().then(|| (run.model.clone(), run.hardware.clone()));
+        let key = (spec_hash, subject, run.configuration.clone());
         groups.entry(key).or_default().push(run);
     }
     groups
         .into_iter()
-        .map(|((spec_hash, configuration), mut runs)| {
+        .map(|((spec_hash, _, configuration), mut runs)| {
             runs.sort_by(|a, b| {
                 by_rate(a.request_rate, b.request_rate).then_with(|| a.run_id.cmp(&b.run_id))
             });
             Sweep {
                 spec_hash,
                 configuration,
+                model: runs.first().map(|run| run.model.clone()).unwrap_or_default(),
+                hardware: runs.first().map(|run| run.hardware.clone()).unwrap_or_default(),
                 objective: runs.first().and_then(|run| run.rules.objective),
                 points: runs
                     .chunk_by(|a, b| by_rate(a.request_rate, b.request_rate).is_eq())
@@ -154,15 +238,26 @@ impl Sweep<'_> {
     /// One row a request rate, ascending.
     #[must_use]
     pub fn rows(&self) -> Vec<SweepRow> {
-        self.points.iter().map(|point| self.row(point)).collect()
+        let best = self.best_point().ok();
+        let row = |(index, point)| self.row(point, best == Some(index));
+        self.points.iter().enumerate().map(row).collect()
     }
 
-    fn row(&self, point: &RatePoint<'_>) -> SweepRow {
+    /// Whether its runs differ in model or hardware.
+    pub(super) fn is_mixed(&self) -> bool {
+        let runs = self.points.iter().flat_map(|point| &point.runs);
+        runs.into_iter().any(|run| run.model != self.model || run.hardware != self.hardware)
+    }
+
+    fn row(&self, point: &RatePoint<'_>, is_goodput_rate: bool) -> SweepRow {
         let output = point.spread(|run| &run.output_tok_s);
         SweepRow {
             spec_hash: self.spec_hash.clone(),
             configuration: self.configuration.clone(),
+            model: self.model.clone(),
+            hardware: self.hardware.clone(),
             request_rate: point.request_rate,
+            is_goodput_rate,
             n_runs: point.runs.len(),
             output_tok_s: output.map(|output| output.median),
             output_tok_s_low: output.map(|output| output.low),
@@ -171,14 +266,22 @@ impl Sweep<'_> {
             ttft_p99_ms: point.bounded_median(|run| &run.ttft_p99_ms),
             tpot_p99_ms: point.bounded_median(|run| &run.tpot_p99_ms),
             meets_slo: self.verdict(point),
+            objective: self.objective,
             sent: point.total(|run| run.sent),
             failed: point.total(|run| run.failed),
-            mbu: point.bounded_median(|run| &run.mbu),
+            memory: point.memory(),
             node_power_w: point.bounded_median(|run| &run.node_power_w),
             board_power_w: point.bounded_median(|run| &run.board_power_w),
             tokens_per_joule: point.bounded_median(|run| &run.tokens_per_joule),
-            flags: point.flags(),
+            flags: self.flags(point),
         }
+    }
+
+    /// Flags of a point and of the sweep that it stands in.
+    pub(super) fn flags(&self, point: &RatePoint<'_>) -> FlagSet {
+        let mut flags = point.flags();
+        flags.insert_if(self.is_mixed(), Flag::MixedSubjects);
+        flags
     }
 
     /// Whether the medians over the runs of both percentiles keep their limits.
@@ -217,6 +320,11 @@ impl RatePoint<'_> {
             median if median.is_infinite() => Err(Reason::P99Unbounded),
             median => Ok(median),
         }
+    }
+
+    /// Memory bandwidth utilisation and what stands beside it.
+    pub(super) fn memory(&self) -> MemorySummary {
+        MemorySummary::of(&self.runs)
     }
 
     fn total(&self, count: impl Fn(&RunMeasurement) -> Result<u64, Reason>) -> Result<u64, Reason> {

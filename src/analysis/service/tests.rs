@@ -1,6 +1,7 @@
 //! Runs, sweeps and fleets worked by hand.
 
 mod accuracy;
+mod archive;
 mod comparison;
 mod coverage;
 mod measurement;

@@ -24,6 +24,8 @@ pub struct MemoryTraffic {
     pub mean_batch: f64,
     /// Mean history of a sequence, tokens.
     pub mean_history_tokens: f64,
+    /// Longest sequence of any step, tokens; `None` where the log does not say.
+    pub max_sequence_tokens: Option<u32>,
     /// Mean number of distinct routed experts of a layer; `None` for a dense model.
     pub active_experts: Option<f64>,
     /// Rated bandwidth of all accelerators together, B/s.
@@ -107,6 +109,7 @@ pub fn memory_traffic(
         kv_bytes_per_step: model.kv_bytes_per_token()? * totals.history_tokens / iterations,
         mean_batch: totals.sequences / iterations,
         mean_history_tokens: totals.history_tokens / totals.sequences,
+        max_sequence_tokens: totals.max_sequence_tokens,
         active_experts,
         rated_bytes_per_s: bandwidth_gb_s * BYTES_PER_GB * f64::from(hardware.count),
         flags: totals.flags,
@@ -123,6 +126,7 @@ struct StepTotals {
     /// Active experts times iterations, over the iterations that say.
     experts: f64,
     iterations_with_experts: u64,
+    max_sequence_tokens: Option<u32>,
     flags: FlagSet,
 }
 
@@ -153,6 +157,7 @@ impl StepTotals {
         self.iterations += u64::from(iterations);
         self.sequences += f64::from(steps.active_sequences[row]) * f64::from(iterations);
         self.history_tokens += history as f64;
+        self.max_sequence_tokens = self.max_sequence_tokens.max(steps.max_sequence_tokens[row]);
         if let Some(experts) = steps.active_experts[row] {
             self.experts += f64::from(experts) * f64::from(iterations);
             self.iterations_with_experts += u64::from(iterations);

@@ -1,7 +1,7 @@
 //! What was measured, and in what state the accelerators were.
 
 use wattrace_schema::spec::LockedSpec;
-use wattrace_schema::{Flag, Interval};
+use wattrace_schema::{AcceleratorSamples, Flag, Interval};
 
 use super::*;
 use crate::test_run::{SECOND, request, set_requests};
@@ -18,7 +18,7 @@ workload:
   input_tokens: [1024, 8192]
   concurrency: [1, 64]
 power: {node_source: redfish, board_source: nvml}
-runs: {repeats: 5}
+runs: {repeats: 5, configurations: {production: {}, candidate: {}}}
 ";
 
 #[test]
@@ -36,6 +36,7 @@ fn what_was_named_and_not_measured_is_listed() {
     let spec = LockedSpec::parse(SPEC).unwrap();
     let runs = [
         RunConditions {
+            configuration: Some("production".into()),
             // A beginning-of-text token and some more: near 1024.
             input_tokens: Some(1030.0),
             output_tokens: Some(128.0),
@@ -57,6 +58,7 @@ fn what_was_named_and_not_measured_is_listed() {
         .map(|row| format!("{}: {:?}, not {:?}", row.dimension, row.measured, row.not_measured))
         .collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
+    configuration: ["production"], not ["candidate"]
     context_length: ["1024", "4096"], not ["8192"]
     output_length: ["128"], not []
     quantisation: ["bf16"], not ["fp8"]

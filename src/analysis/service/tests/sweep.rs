@@ -211,7 +211,8 @@ fn a_fleet_is_sized_by_goodput_and_only_by_what_keeps_its_accuracy() {
         scores("fast but wrong", &[70; 3]),
     ];
     let gates = accuracy_gate(&rule(), Some("5bec"), &scores.each_ref().map(OwnedScores::view), 1);
-    let rows = capacity(100, "production", &goodputs, &gates);
+    let candidates: Vec<_> = goodputs.iter().map(|row| Candidate::of(row, &gates)).collect();
+    let rows = capacity(100, Some("production"), &candidates);
     let of =
         |name: &str| rows.iter().find(|row| row.configuration.as_deref() == Some(name)).unwrap();
     // 100 · 1000 / 1400 = 71.4.
@@ -221,6 +222,8 @@ fn a_fleet_is_sized_by_goodput_and_only_by_what_keeps_its_accuracy() {
     assert_eq!(of("fast but wrong").goodput_tok_s, Ok(2000.0));
     assert_eq!(of("too slow").reason(), Some(Reason::NoRateMeetsSlo));
     assert!(of("too slow").flags.contains(Flag::AccuracyNotMeasured));
-    let rows = capacity(100, "absent", &goodputs, &gates);
-    assert_eq!(rows[0].reason(), Some(Reason::NoReference));
+    for reference in [Some("absent"), None] {
+        let rows = capacity(100, reference, &candidates);
+        assert_eq!(rows[0].reason(), Some(Reason::NoReference));
+    }
 }

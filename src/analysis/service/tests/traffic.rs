@@ -140,6 +140,7 @@ fn replicas_add_up_and_a_row_may_hold_several_iterations() {
         log.active_sequences.push(12);
         log.new_tokens.push(12);
         log.history_tokens.push(one.history_tokens[column]);
+        log.max_sequence_tokens.push(None);
         log.prefill_tokens.push(0);
         log.iterations.push(10);
         log.active_experts.push(None);
@@ -148,6 +149,33 @@ fn replicas_add_up_and_a_row_may_hold_several_iterations() {
     let both = measure(&run, &rules());
     assert_close(both.traffic.unwrap().steps_per_s, 100.0);
     assert_close(both.mbu.as_f64().unwrap(), 0.264_845_862_4);
+}
+
+#[test]
+fn the_engines_own_estimate_stands_beside_it() {
+    // Two ranks read 1.2e12 and 1.4e12 bytes a second and GPU: mean 1.3e12 of 4e12 B/s.
+    let mut run = qwen2_5_7b(4000.0);
+    let counter = |labels: &str, bytes_per_s: f64| wattrace_schema::EngineMetric {
+        name: ENGINE_METRICS[0].into(),
+        labels: labels.into(),
+        samples: crate::test_run::series(&[(-1.0, -bytes_per_s), (11.0, 11.0 * bytes_per_s)]),
+    };
+    run.engine_metrics = vec![counter("rank 0", 1.2e12), counter("rank 1", 1.4e12)];
+    assert_close(measure(&run, &rules()).engine_mbu.unwrap(), 0.325);
+
+    // A counter that was never switched on stands still; one that restarts cannot be read across.
+    run.engine_metrics = vec![counter("rank 0", 0.0)];
+    assert_eq!(measure(&run, &rules()).engine_mbu, Err(Reason::NoEngineEstimate));
+    run.engine_metrics = vec![counter("rank 0", 1.2e12)];
+    run.engine_metrics[0].samples.t_ns.insert(1, 5 * SECOND);
+    run.engine_metrics[0].samples.value.insert(1, 1e14);
+    assert_eq!(measure(&run, &rules()).engine_mbu, Err(Reason::NoEngineEstimate));
+    // Polled inside the window only.
+    run.engine_metrics = vec![counter("rank 0", 1.2e12)];
+    run.engine_metrics[0].samples.t_ns = vec![SECOND, 11 * SECOND];
+    assert_eq!(measure(&run, &rules()).engine_mbu, Err(Reason::NotCovered));
+    run.engine_metrics.clear();
+    assert_eq!(measure(&run, &rules()).engine_mbu, Err(Reason::NoEngineEstimate));
 }
 
 #[test]
