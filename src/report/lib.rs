@@ -11,12 +11,16 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod frame;
+pub mod page;
 mod provenance;
 mod record;
 mod results;
+mod service;
+mod service_report;
 mod table;
 pub mod tables;
 pub mod text;
+mod view;
 mod write;
 
 pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
@@ -26,5 +30,7 @@ pub use record::{RunRecord, run_order};
 pub use results::{
     Results, ResultsManifest, RunCounts, StoredColumn, StoredTable, remove_earlier_results,
 };
+pub use service::ServiceTables;
+pub use service_report::ServiceReport;
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
 pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};

@@ -14,7 +14,7 @@ use crate::error::ReportError;
 use crate::frame;
 use crate::provenance::{Provenance, SyntheticShare};
 use crate::record::RunRecord;
-use crate::table::ColumnValues;
+use crate::table::{ColumnValues, ResultTable};
 use crate::write::{PartialFile, WrittenTable, sha256_of};
 
 const FILE: &str = "results.json";
@@ -231,7 +231,49 @@ pub struct StoredTable {
     pub columns: Vec<StoredColumn>,
 }
 
+impl From<&ResultTable> for StoredTable {
+    /// The table as it reads back.
+    fn from(table: &ResultTable) -> Self {
+        let column = |column: &crate::ResultColumn| StoredColumn {
+            name: column.name.clone(),
+            values: column.values.clone(),
+        };
+        Self {
+            name: table.name().to_owned(),
+            rows: table.rows(),
+            columns: table.columns().iter().map(column).collect(),
+        }
+    }
+}
+
 impl StoredTable {
+    /// The rows as JSON objects; times are RFC 3339 text.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<Value> {
+        (0..self.rows)
+            .map(|row| {
+                let cell =
+                    |column: &StoredColumn| (column.name.clone(), column.values.cell_json(row));
+                Value::Object(self.columns.iter().map(cell).collect())
+            })
+            .collect()
+    }
+
+    /// The rows that are kept.
+    #[must_use]
+    pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let keep: Vec<bool> = (0..self.rows).map(keep).collect();
+        let column = |column: &StoredColumn| StoredColumn {
+            name: column.name.clone(),
+            values: column.values.filtered(&keep),
+        };
+        Self {
+            name: self.name.clone(),
+            rows: keep.iter().filter(|keep| **keep).count(),
+            columns: self.columns.iter().map(column).collect(),
+        }
+    }
+
     /// Reads a Parquet file.
     fn read(name: &str, path: &Path) -> Result<Self, ReportError> {
         let file = File::open(path).map_err(ReportError::io("read", path))?;

@@ -50,7 +50,7 @@ impl ColumnValues {
     }
 
     /// One value as JSON.
-    fn cell_json(&self, row: usize) -> serde_json::Value {
+    pub(crate) fn cell_json(&self, row: usize) -> serde_json::Value {
         match self {
             Self::Text(values) => serde_json::json!(values[row]),
             Self::F64(values) => serde_json::json!(values[row]),
@@ -76,6 +76,21 @@ impl ColumnValues {
             _ => return false,
         }
         true
+    }
+
+    /// The values of the rows that are kept.
+    pub(crate) fn filtered(&self, keep: &[bool]) -> Self {
+        fn kept<T: Clone>(values: &[T], keep: &[bool]) -> Vec<T> {
+            values.iter().zip(keep).filter(|(_, keep)| **keep).map(|(v, _)| v.clone()).collect()
+        }
+        match self {
+            Self::Text(values) => Self::Text(kept(values, keep)),
+            Self::F64(values) => Self::F64(kept(values, keep)),
+            Self::U64(values) => Self::U64(kept(values, keep)),
+            Self::Bool(values) => Self::Bool(kept(values, keep)),
+            Self::Time(values) => Self::Time(kept(values, keep)),
+            Self::TextList(values) => Self::TextList(kept(values, keep)),
+        }
     }
 
     fn clear(&mut self) {
@@ -268,6 +283,13 @@ impl<'rows, R> TableBuilder<'rows, R> {
         value: impl Fn(&'rows R) -> Option<T>,
     ) -> Self {
         let values = self.values(|row| value(row).map(Into::into));
+        self.push(name, Unit::None, meaning, ColumnValues::Text(values))
+    }
+
+    /// Adds a column of text that was made beforehand, one a row.
+    pub(crate) fn prepared_text(self, name: &str, meaning: &str, texts: Vec<String>) -> Self {
+        debug_assert_eq!(texts.len(), self.rows.len());
+        let values = texts.into_iter().map(Some).collect();
         self.push(name, Unit::None, meaning, ColumnValues::Text(values))
     }
 

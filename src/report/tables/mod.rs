@@ -7,10 +7,12 @@ mod metrics;
 mod model;
 mod requests;
 mod runs;
+mod service;
 #[cfg(test)]
 mod tests;
 
 use wattrace_analysis::model::ModelTables;
+use wattrace_analysis::service::ServiceAnalysis;
 
 use crate::table::ResultTable;
 
@@ -20,6 +22,7 @@ pub use metrics::metrics;
 pub use model::model_tables;
 pub use requests::requests;
 pub use runs::runs;
+pub use service::{capacity_table, service_tables};
 
 /// Every result table without rows, for data dictionaries.
 #[must_use]
@@ -27,5 +30,6 @@ pub fn declarations() -> Vec<ResultTable> {
     let no_requests = wattrace_schema::Requests::default();
     let mut tables = vec![runs(&[]), metrics(&[]), claims(&[]), requests("", &no_requests, &[])];
     tables.extend(model_tables(&ModelTables::default()));
+    tables.extend(service_tables(&ServiceAnalysis::default()));
     tables
 }

@@ -13,7 +13,7 @@ use super::wrap::{few, hanging, printable};
 
 /// What stands in one place of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     Text(String),
     /// There is no value, and this is why.
     Missing(Reason),
@@ -22,7 +22,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    pub(super) fn text(text: Option<impl Into<String>>) -> Self {
+    pub(crate) fn text(text: Option<impl Into<String>>) -> Self {
         text.map_or(Self::Blank, |text| Self::Text(text.into()))
     }
 

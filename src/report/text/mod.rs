@@ -1,4 +1,4 @@
-//! Tables that people read: what `analyze` and `fit` print.
+//! Tables that people read: what `analyze`, `fit` and the commands of spec-driven reports print.
 //!
 //! Columns that say the same in every row move into the caption, columns without any value into the
 //! notes below, and columns that do not fit the width are named there. A missing value is `–`, and the
@@ -8,11 +8,14 @@ mod fits;
 mod grid;
 mod number;
 mod runs;
+mod service;
 mod wrap;
 
 pub use fits::fits_overview;
+pub(crate) use grid::Entry;
 pub use number::significant;
 pub use runs::runs_overview;
+pub use service::{capacity_overview, comparison_overview, coverage_overview, goodput_overview};
 
 /// How wide, how long and how colourful text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
