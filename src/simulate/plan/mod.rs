@@ -7,11 +7,13 @@ mod decode;
 mod parts;
 mod quantity;
 mod serving;
+mod spec;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -19,6 +21,7 @@ use toml::Spanned;
 pub(crate) use decode::{DecodeRun, EnergyLaw, Group};
 pub(crate) use parts::{EnginePlan, HardwarePlan, ModelPlan, SensorPlan};
 pub(crate) use serving::{Arrival, FailurePlan, ReleasePlan, ServingRun, StagePlan, TransientPlan};
+pub(crate) use spec::{AccuracyPlan, PlannedSpec};
 pub(crate) use value::Lengths;
 
 use crate::{PlanError, SimulateError};
@@ -59,6 +62,9 @@ const MAX_RUNS: usize = 100_000;
 ///                                       #   clock_offset_ms (declared), clock_error_ms (not declared),
 ///                                       #   accuracy_percent?
 ///
+/// [specs]
+/// NAME = """…"""                        # text of a spec.yaml, for entries that name it
+///
 /// [[serving]]                           # a run for every combination of the lists, times repeat
 /// id = "chat"
 /// model = ["…", "…"]                    # lists: model, hardware, engine, workload, concurrency,
@@ -68,7 +74,9 @@ const MAX_RUNS: usize = 100_000;
 /// sensors = ["…"]
 /// requests = 400                        # or seconds, or both: whichever comes first ends the sending
 /// # configuration?, repeat, concurrency?, request_rate?, ramp_s, idle_s, tokens_per_chunk, token_times,
-/// # steps, true_requests
+/// # steps, true_requests, spec? (of [specs]; written into each run)
+/// # accuracy? = { suite, items, seeds, right }: scores in the first run of the entry, `right` of the
+/// #   items right under each seed
 /// # warmup = { requests, concurrency }
 /// # transient = { power_percent, step_time_percent, time_constant_s }
 /// # failures = { error_percent, timeout_percent, timeout_s, cancelled_percent }
@@ -129,6 +137,9 @@ struct PlanFile {
     workloads: BTreeMap<String, WorkloadPlan>,
     #[serde(default)]
     sensors: BTreeMap<String, SensorPlan>,
+    /// Texts of `spec.yaml`.
+    #[serde(default)]
+    specs: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     serving: Vec<Spanned<serving::ServingPlan>>,
     #[serde(default)]
@@ -166,8 +177,18 @@ impl Plan {
 }
 
 impl PlanFile {
+    fn read_specs(&self) -> Result<BTreeMap<String, Arc<PlannedSpec>>, Fault> {
+        self.specs
+            .iter()
+            .map(|(name, text)| match PlannedSpec::read(text.get_ref()) {
+                Ok(spec) => Ok((name.clone(), Arc::new(spec))),
+                Err(message) => Err(Fault::new(text.span(), &format!("specs.{name}"), &message)),
+            })
+            .collect()
+    }
+
     fn expand(&self) -> Result<Vec<PlannedRun>, Fault> {
-        let parts = Parts { file: self, seed: self.seed };
+        let parts = Parts { file: self, seed: self.seed, specs: self.read_specs()? };
         let mut runs: Vec<PlannedRun> = Vec::new();
         let mut ids = BTreeSet::new();
         let mut add = |run_id: String, kind: PlannedKind, span: Range<usize>, section: &str| {
@@ -205,11 +226,25 @@ impl PlanFile {
 struct Parts<'a> {
     file: &'a PlanFile,
     seed: u64,
+    specs: BTreeMap<String, Arc<PlannedSpec>>,
 }
 
 type Named<'a, T> = Vec<(&'a str, &'a T)>;
 
 impl<'a> Parts<'a> {
+    fn spec(&self, name: &Spanned<String>) -> Result<Arc<PlannedSpec>, Fault> {
+        self.specs.get(name.get_ref()).cloned().ok_or_else(|| {
+            let known: Vec<String> =
+                self.specs.keys().map(|known| format!("\"{known}\"")).collect();
+            let expected = match known.as_slice() {
+                [] => "a text in [specs], which the plan lacks".to_owned(),
+                known => format!("one of {}", known.join(", ")),
+            };
+            let message = format!("\"{}\" is not in [specs]; expected {expected}", name.get_ref());
+            Fault::new(name.span(), "serving.spec", &message)
+        })
+    }
+
     fn models(
         &self,
         key: &str,

@@ -11,7 +11,7 @@ use super::quantity::{
     Seconds, Tokens, Watts,
 };
 use super::value::{Name, OneOrMany};
-use super::{Fault, Parts, id_part};
+use super::{AccuracyPlan, Fault, Parts, PlannedSpec, id_part};
 
 /// One entry of the plan.
 #[derive(Debug, Clone, Deserialize)]
@@ -65,6 +65,10 @@ pub(crate) struct ServingPlan {
     /// Whether `truth.json` has the energy of every request.
     #[serde(default = "yes")]
     pub(crate) true_requests: bool,
+    /// Name of the spec that the runs are made under.
+    spec: Option<Spanned<String>>,
+    /// Scores that the first run of the entry has.
+    accuracy: Option<AccuracyPlan>,
 }
 
 const fn once() -> Repeats {
@@ -242,6 +246,9 @@ pub(crate) struct ServingRun {
     pub(crate) workload: WorkloadPlan,
     pub(crate) arrival: Arrival,
     pub(crate) sensors: Vec<(String, SensorPlan)>,
+    pub(crate) spec: Option<Arc<PlannedSpec>>,
+    /// Only of the first run of the entry: a suite is run once.
+    pub(crate) accuracy: Option<AccuracyPlan>,
 }
 
 impl ServingPlan {
@@ -276,7 +283,11 @@ impl ServingPlan {
             );
             return Err(Fault::new(entry.span(), "serving.gaps.sensor", &message));
         }
-        let mut runs = Vec::new();
+        let spec = plan.spec.as_ref().map(|name| parts.spec(name)).transpose()?;
+        if let Some(problem) = plan.accuracy.as_ref().and_then(AccuracyPlan::problem) {
+            return Err(fault(&problem));
+        }
+        let mut runs: Vec<(String, ServingRun)> = Vec::new();
         for (model_name, model) in parts.models("serving.model", &plan.model)? {
             for (hardware_name, hardware) in parts.hardware("serving.hardware", &plan.hardware)? {
                 for (engine_name, engine) in parts.engines("serving.engine", &plan.engine)? {
@@ -295,6 +306,8 @@ impl ServingPlan {
                                 workload: workload.clone(),
                                 arrival: *arrival,
                                 sensors: sensors.clone(),
+                                spec: spec.clone(),
+                                accuracy: None,
                             };
                             let axes = [
                                 (plan.model.get_ref().values().len(), model_name),
@@ -317,6 +330,9 @@ impl ServingPlan {
                     }
                 }
             }
+        }
+        if let Some((_, first)) = runs.first_mut() {
+            first.accuracy.clone_from(&plan.accuracy);
         }
         Ok(runs)
     }

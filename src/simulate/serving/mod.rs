@@ -4,6 +4,7 @@ mod attribution;
 mod release;
 mod server;
 mod truth;
+mod window;
 
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -11,7 +12,7 @@ use wattrace_schema::{
     Engine, Hardware, RequestStage, RequestStatus, RunKind, RunManifest, SCHEMA_VERSION, Stages,
     TimestampNs, Workload,
 };
-use wattrace_trace::{RequestRow, RunWriter, StepRow, TraceError};
+use wattrace_trace::{AccuracyWriteRow, RequestRow, RunWriter, StepRow, TraceError};
 
 use crate::plan::{Arrival, EnginePlan, HardwarePlan, ServingRun, StagePlan};
 use crate::profile::PowerProfile;
@@ -23,7 +24,10 @@ use attribution::{Attribution, attribute, steady_window, tokens_after};
 use release::{ReleaseTimes, append_release, release_end_ns};
 use server::{BoardPower, Load, Request, Server};
 use truth::{DeviceTruth, ServingTruth, SettledTruth, ratio};
+use window::WindowTruth;
 
+/// Name of the spec in the run's folder.
+const SPEC_FILE: &str = "spec.yaml";
 /// Pauses of the lifecycle that no plan needs to change.
 const IDLE_TO_LAUNCH_S: f64 = 1.0;
 const READY_TO_WARMUP_S: f64 = 0.5;
@@ -73,6 +77,10 @@ pub(crate) fn simulate(
     write_requests(run, &life, &mut writer)?;
     if run.entry.steps {
         write_steps(&life, &mut writer)?;
+    }
+    write_accuracy(run, &mut writer)?;
+    if let Some(spec) = &run.spec {
+        writer.extra_file(SPEC_FILE, spec.text.as_bytes())?;
     }
     let truth = find_truth(context, run, &life);
     writer.extra_file("truth.json", &context.truth_json(&truth)?)?;
@@ -383,6 +391,19 @@ fn write_steps(life: &Lifecycle, writer: &mut RunWriter) -> Result<(), TraceErro
     Ok(())
 }
 
+fn write_accuracy(run: &ServingRun, writer: &mut RunWriter) -> Result<(), TraceError> {
+    let Some(plan) = &run.accuracy else { return Ok(()) };
+    let digits = plan.items.get().to_string().len();
+    plan.scores().try_for_each(|(item, seed, right)| {
+        writer.accuracy(AccuracyWriteRow {
+            suite: plan.suite.clone(),
+            item: format!("item-{item:0digits$}"),
+            seed,
+            score: Some(f64::from(u8::from(right))),
+        })
+    })
+}
+
 fn find_truth(context: &Context, run: &ServingRun, life: &Lifecycle) -> ServingTruth {
     let timeline = &life.timeline;
     let (formal_start_ns, formal_end_ns) = (timeline.formal_start_ns, timeline.formal_end_ns);
@@ -467,6 +488,8 @@ fn find_truth(context: &Context, run: &ServingRun, life: &Lifecycle) -> ServingT
         },
         devices: life.boards.iter().chain([&life.node]).map(device_truth).collect(),
         request_energy_j: run.entry.true_requests.then_some(energy_j),
+        window: run.spec.as_ref().and_then(|spec| WindowTruth::of(&spec.locked, life)),
+        accuracy_points: run.accuracy.as_ref().map(|accuracy| accuracy.score_points()),
     }
 }
 
@@ -505,7 +528,7 @@ fn manifest(context: &Context, run: &ServingRun, life: &Lifecycle) -> RunManifes
         stages: life.timeline.stages(),
         power_sources: sensor::power_sources(&run.sensors),
         energy_method: wattrace_schema::EnergyMethods::default(),
-        spec: None,
+        spec: run.spec.as_ref().map(|_| SPEC_FILE.to_owned()),
         claims: Vec::new(),
         files: std::collections::BTreeMap::new(),
         clock_events: Vec::new(),

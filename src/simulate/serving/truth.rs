@@ -3,6 +3,8 @@
 use serde::Serialize;
 use wattrace_schema::TimestampNs;
 
+use super::window::WindowTruth;
+
 /// `truth.json` of a serving run. A value carries the name of the result column that it is the truth
 /// of; null where the column is null too.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +46,12 @@ pub(super) struct ServingTruth {
     /// Energy of each formal request in the order of sending, J; null for failed ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) request_energy_j: Option<Vec<Option<f64>>>,
+    /// The window of the spec that the run was made under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) window: Option<WindowTruth>,
+    /// Score of the run's accuracy suite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) accuracy_points: Option<f64>,
 }
 
 /// The part of the formal stage in which less than a hundredth of the plan's transient is left,
