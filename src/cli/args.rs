@@ -4,6 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::command::capacity::Capacity;
+use crate::command::compare::Compare;
+use crate::command::coverage::Coverage;
+use crate::command::goodput::Goodput;
+use crate::command::report::Report;
+
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
 #[derive(Debug, Parser)]
@@ -61,6 +67,11 @@ pub(crate) enum Command {
     Predict(Predict),
     Geometry(Geometry),
     Spec(Spec),
+    Goodput(Goodput),
+    Compare(Compare),
+    Capacity(Capacity),
+    Coverage(Coverage),
+    Report(Report),
     Simulate(Simulate),
     Completions(Completions),
     Man(Man),
@@ -135,6 +146,12 @@ pub(crate) struct Analyze {
     /// Limits for request goodput in milliseconds
     #[arg(long, value_name = "ttft:MS|tpot:MS|e2e:MS", num_args = 1.., value_parser = limit)]
     pub(crate) goodput: Vec<(Limit, f64)>,
+    /// Spec (spec.yaml) for runs that name none; they are labelled so
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) spec: Option<PathBuf>,
+    /// Cards of the fleet whose capacity is reckoned
+    #[arg(long, value_name = "N", default_value_t = crate::command::service::USUAL_CARDS, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) cards: u64,
     #[command(flatten)]
     pub(crate) fit: FitOptions,
 }

@@ -8,21 +8,25 @@ use rayon::prelude::*;
 use wattrace_analysis::Options;
 use wattrace_analysis::metrics::{RequestEnergy, RunAnalysis, analyze};
 use wattrace_analysis::model::Observation;
+use wattrace_analysis::service::ServiceRun;
 use wattrace_report::{ReportError, ResultTable, RunRecord, tables};
 use wattrace_schema::Run;
 use wattrace_trace::{
     Finding, ReadOptions, RunLocation, Severity, TraceError, find_runs, read_manifest, read_run,
 };
 
+use crate::command::service::SpecPlan;
 use crate::exit::Failure;
 
 /// What is read and computed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) read: ReadOptions,
     pub(crate) options: Options,
     /// Keep the energy of every request.
     pub(crate) per_request: bool,
+    /// Prepare spec-driven reports.
+    pub(crate) service: Option<SpecPlan>,
 }
 
 /// One run, done.
@@ -32,6 +36,8 @@ pub(crate) struct Done {
     pub(crate) observation: Option<Observation>,
     /// Rows of the `requests` table.
     pub(crate) requests: Option<ResultTable>,
+    /// What spec-driven reports see of it.
+    pub(crate) service: Option<ServiceRun>,
     /// What was found while reading, each with its run.
     pub(crate) warnings: Vec<String>,
 }
@@ -77,7 +83,7 @@ pub(crate) fn each_run(
 /// Reads and analyses one run. Whatever goes wrong stays with this run.
 fn one_run(location: &RunLocation, plan: &Plan) -> Done {
     let outcome = catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan)));
-    let (analysed, warnings) = match outcome {
+    let (analysed, mut warnings) = match outcome {
         Ok(Ok((analysed, warnings))) => (Ok(analysed), warnings),
         Ok(Err(error)) => (Err(error.with_causes()), Vec::new()),
         // A fault of ours must not cost the user the other runs.
@@ -88,17 +94,33 @@ fn one_run(location: &RunLocation, plan: &Plan) -> Done {
         Ok((run, mut analysis)) => {
             let observation = Observation::of(&run, &analysis.metrics);
             let requests = requests_table(&run, &analysis, plan);
+            let service = service_run(location, &run, plan).unwrap_or_else(|error| {
+                warnings.push(format!(
+                    "run \"{}\" takes no part in spec-driven tables: {}",
+                    run.manifest.run_id,
+                    error.with_causes()
+                ));
+                None
+            });
             // The energies of single requests are in that table; a record keeps what one run sums up to.
             analysis.requests = analysis.requests.map(|_| Vec::new());
             let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
-            Done { record, observation, requests, warnings }
+            Done { record, observation, requests, service, warnings }
         }
         Err(error) => {
             let manifest = read_manifest(location).ok();
             let record = RunRecord { path, manifest, analysis: Err(error) };
-            Done { record, observation: None, requests: None, warnings }
+            Done { record, observation: None, requests: None, service: None, warnings }
         }
     }
+}
+
+fn service_run(
+    location: &RunLocation,
+    run: &Run,
+    plan: &Plan,
+) -> Result<Option<ServiceRun>, TraceError> {
+    plan.service.as_ref().map_or(Ok(None), |service| service.run(location, run))
 }
 
 type Analysed = (Run, RunAnalysis);
@@ -119,7 +141,8 @@ fn read_and_analyze(
     Ok(((loaded.run, analysis), warnings))
 }
 
-fn describe(run_id: &str, finding: &Finding) -> String {
+/// A finding in one line.
+pub(crate) fn describe(run_id: &str, finding: &Finding) -> String {
     let column = finding.column.map(|column| format!(" column \"{column}\"")).unwrap_or_default();
     let row = finding.row.map(|row| format!(" row {row}")).unwrap_or_default();
     format!("run \"{run_id}\" \"{}\"{column}{row}: {}", finding.file, finding.message)

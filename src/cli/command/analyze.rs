@@ -6,14 +6,18 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
 use wattrace_analysis::model::{ModelAnalysis, fit_archive};
+use wattrace_analysis::service::{
+    Allowed, ServiceAnalysis, ServiceOptions, ServiceRun, analyze_service,
+};
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
-    Provenance, ResultsManifest, RunCounts, RunRecord, SyntheticShare, TableWriter, WrittenTable,
-    remove_earlier_results, tables, text, write_table,
+    Provenance, ResultsManifest, RunCounts, RunRecord, ServiceTables, SyntheticShare, TableWriter,
+    WrittenTable, remove_earlier_results, tables, text, write_table,
 };
-use wattrace_trace::{ReadOptions, RunLocation, archive_digest, read_manifest};
+use wattrace_trace::{RunLocation, archive_digest, read_manifest};
 
 use super::fit::{add_observation, excluded, fit_options};
+use super::service::{self, SpecPlan};
 use crate::args::{Analyze, Limit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -22,16 +26,19 @@ use crate::pipeline::{Plan, each_run, runs_of};
 pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let locations = runs_of(&args.archive)?;
     let options = options(args)?;
+    let service = SpecPlan::new(args.spec.as_deref())?;
+    let given_spec = service.given.as_ref().map(|spec| spec.hash().to_owned());
     let plan = Plan {
-        read: ReadOptions { verify: !args.no_verify, accuracy: false },
+        read: service::read_options(!args.no_verify),
         options,
         per_request: args.per_request,
+        service: Some(service),
     };
     outside_the_archive(args, &locations)?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
     remove_earlier_results(&args.out)?;
-    let provenance = provenance(args, &options, &locations);
+    let provenance = provenance(args, &options, given_spec, &locations);
 
     let progress = output.progress(locations.len(), "analysing");
     let mut requests = args
@@ -43,6 +50,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         .transpose()?;
     let mut records = Vec::with_capacity(locations.len());
     let mut observations = Vec::new();
+    let mut served = Vec::new();
     let mut warnings = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
         if let (Some(writer), Some(rows)) = (&mut requests, done.requests) {
@@ -50,6 +58,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         }
         records.push(done.record);
         add_observation(&mut observations, done.observation);
+        served.extend(done.service);
         warnings.extend(done.warnings);
         Ok(())
     })?;
@@ -59,8 +68,11 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     if let Some(model) = &model {
         warnings.extend(excluded(model));
     }
+    let service = service_tables_of(args, served);
+    warnings.extend(service.iter().flat_map(|service| service.warnings.iter().cloned()));
 
-    let mut written = write_tables(&args.out, &records, model.as_ref(), &provenance)?;
+    let mut written =
+        write_tables(&args.out, &records, model.as_ref(), service.as_ref(), &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
@@ -77,6 +89,10 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         if let Some(model) = &model {
             output.data(&format!("\n{}", text::fits_overview(&model.tables, output.style())))?;
         }
+        if let Some(service) = &service {
+            let tables = ServiceTables::of(service);
+            output.data(&format!("\n{}", text::goodput_overview(&tables, output.style())))?;
+        }
         output.detail(&format!("results lie in {}", args.out.display()));
     }
     if records.iter().all(|record| record.analysis.is_err()) {
@@ -84,6 +100,19 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     }
     let failed = records.iter().any(|record| record.analysis.is_err());
     Ok(Exit::findings_if(failed || !warnings.is_empty()))
+}
+
+/// The tables of spec-driven reports, if a run was made under a spec or at a request rate.
+fn service_tables_of(args: &Analyze, runs: Vec<ServiceRun>) -> Option<ServiceAnalysis> {
+    let takes_part =
+        |run: &ServiceRun| run.spec.is_some() || run.measurement.request_rate.is_some();
+    let options = ServiceOptions {
+        seed: args.fit.seed,
+        cards: args.cards,
+        reference: None,
+        allowed: Allowed::default(),
+    };
+    runs.iter().any(takes_part).then(|| analyze_service(runs, &options))
 }
 
 /// Runs are never changed, so results do not go into the archive or into a run.
@@ -123,7 +152,12 @@ fn options(args: &Analyze) -> Result<Options, Failure> {
 }
 
 /// What every file says about how it came about; the number of jobs is not part of it.
-fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> Provenance {
+fn provenance(
+    args: &Analyze,
+    options: &Options,
+    given_spec: Option<String>,
+    locations: &[RunLocation],
+) -> Provenance {
     let synthetic = locations
         .iter()
         .filter_map(|location| read_manifest(location).ok())
@@ -131,14 +165,15 @@ fn provenance(args: &Analyze, options: &Options, locations: &[RunLocation]) -> P
     Provenance {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         metric_definitions_version: DEFINITIONS_VERSION,
-        options: recorded_options(args, options),
+        options: recorded_options(args, options, given_spec),
         archive_sha256: Some(archive_digest(locations)),
         synthetic: SyntheticShare::of(synthetic),
     }
 }
 
-fn recorded_options(args: &Analyze, options: &Options) -> Value {
+fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<String>) -> Value {
     json!({
+        "service": { "given_spec": given_spec, "cards": args.cards, "seed": args.fit.seed },
         "fit": fit_options(&args.fit),
         "metrics": options,
         "verify": !args.no_verify,
@@ -164,10 +199,12 @@ fn write_tables(
     folder: &Path,
     records: &[RunRecord],
     model: Option<&ModelAnalysis>,
+    service: Option<&ServiceAnalysis>,
     provenance: &Provenance,
 ) -> Result<Vec<WrittenTable>, Failure> {
     let mut all = vec![tables::runs(records), tables::metrics(records), tables::claims(records)];
     all.extend(model.map(|model| tables::model_tables(&model.tables)).into_iter().flatten());
+    all.extend(service.map(tables::service_tables).into_iter().flatten());
     all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
 }
 

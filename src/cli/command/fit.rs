@@ -66,8 +66,12 @@ pub(crate) fn fit_of(
     output: &Output,
 ) -> Result<ModelAnalysis, Failure> {
     let locations = runs_of(archive)?;
-    let plan =
-        Plan { read: ReadOptions::default(), options: Options::default(), per_request: false };
+    let plan = Plan {
+        read: ReadOptions::default(),
+        options: Options::default(),
+        per_request: false,
+        service: None,
+    };
     let progress = output.progress(locations.len(), "reading");
     let mut observations = Vec::new();
     each_run(&locations, &plan, &progress, |done| {
