@@ -6,28 +6,17 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use support::{read_csv, run, wattrace};
-
-/// A Python with pandas and pyarrow, if there is one.
-fn python() -> Option<PathBuf> {
-    let python =
-        std::env::var_os("WATTRACE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
-    let imports = Command::new(&python).args(["-c", "import pandas, pyarrow"]).output();
-    imports.is_ok_and(|output| output.status.success()).then_some(python)
-}
+use support::{python_with, read_csv, run, wattrace};
 
 /// Relative difference up to which two correct programs may differ: both add some ten thousand terms.
 const TOLERANCE: f64 = 1e-9;
 
 /// What we and the peer say of one metric of one run.
 fn compare(archive: &Path) -> usize {
-    let Some(python) = python() else {
-        println!("skipped: no Python with pandas and pyarrow; `make test` makes one");
-        return 0;
-    };
+    let Some(python) = python_with("pandas, pyarrow") else { return 0 };
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");
     let ended = wattrace([

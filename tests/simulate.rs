@@ -267,6 +267,66 @@ fn poisson_arrivals_have_their_mean_rate_and_spread() {
     assert!((variance.sqrt() / mean - 1.0).abs() < 0.11, "{}", variance.sqrt() / mean);
 }
 
+/// A plan in `folder`, whose one run replays the trace in the file `trace`.
+fn replaying(folder: &Path, trace: &str, more: &str) -> Result<Plan, String> {
+    let text = format!(
+        "{PARTS}\n[workloads.replayed]\ntask = \"chat\"\ntrace = \"{trace}\"\ninput_tokens = 8\n\
+         output_tokens = 4\n\n[[serving]]\nid = \"replay\"\nmodel = \"tiny\"\nhardware = \"pair\"\n\
+         engine = \"e\"\nworkload = \"replayed\"\nsensors = \"board\"\n{more}\n"
+    );
+    Plan::parse(&text, &folder.join("plan.toml")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_request_trace_gives_arrivals_and_lengths() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,30,5\n\
+                 2023-11-16 18:15:46.5,20,7\n2023-11-16 18:15:49.25,10,3\n";
+    std::fs::write(folder.path().join("trace.csv"), trace).unwrap();
+    let replayed = |more: &str, archive: &str| {
+        let archive = folder.path().join(archive);
+        let plan = replaying(folder.path(), "trace.csv", more).unwrap();
+        simulate(&plan, &archive, None, &|_| ()).unwrap();
+        let run = only_run(&archive);
+        let start_ns = run.manifest.stages.formal_start.unwrap().nanos();
+        let requests = run.requests.as_ref().unwrap();
+        let rows: Vec<(i64, u32, u32)> = (0..requests.len())
+            .filter(|index| requests.is_formal(*index))
+            .map(|index| {
+                let sent_ms = (requests.t_send_ns[index].unwrap() - start_ns) / 1_000_000;
+                let input = requests.input_tokens[index].unwrap();
+                (sent_ms, input, requests.output_tokens[index].unwrap())
+            })
+            .collect();
+        (rows, run)
+    };
+    let (rows, run) = replayed("", "whole");
+    assert_eq!(rows, [(0, 30, 5), (500, 20, 7), (3250, 10, 3)]);
+    assert_eq!(run.manifest.workload.trace.as_deref(), Some("trace.csv"));
+    assert_requests_are_consistent(&run);
+    // A plan may end it early.
+    assert_eq!(replayed("requests = 2", "part").0.len(), 2);
+    assert_eq!(replayed("seconds = 1", "second").0.len(), 2);
+}
+
+#[test]
+fn a_trace_that_cannot_be_replayed_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = replaying(folder.path(), "nowhere.csv", "").unwrap();
+    let error = simulate(&plan, &folder.path().join("archive"), None, &|_| ()).unwrap_err();
+    let message = error.to_string();
+    assert!(message.starts_with("run \"replay\": cannot read \""), "{message}");
+    assert!(message.contains("nowhere.csv\": "), "{message}");
+    let message = replaying(folder.path(), "trace.csv", "concurrency = 2").unwrap_err();
+    assert!(
+        message.ends_with(
+            "the workload has a \"trace\", which gives the arrivals; expected neither \"concurrency\" nor \
+             \"request_rate\" beside it"
+        ),
+        "{message}"
+    );
+}
+
 #[test]
 fn seconds_end_the_sending() {
     let folder = archive_of(&serving("concurrency = 3\nseconds = 4"));

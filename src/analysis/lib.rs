@@ -7,6 +7,7 @@ pub mod metrics;
 pub mod model;
 mod options;
 mod outcome;
+pub mod ranking;
 pub mod series;
 pub mod service;
 pub mod stats;

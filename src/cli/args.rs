@@ -9,6 +9,11 @@ use crate::command::compare::Compare;
 use crate::command::coverage::Coverage;
 use crate::command::goodput::Goodput;
 use crate::command::report::Report;
+use crate::command::explain::Explain;
+use crate::command::import::Import;
+use crate::command::notebook::Notebook;
+use crate::command::rank::Rank;
+use crate::command::tables::Tables;
 
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
 /// boundary, method and flags.
@@ -60,11 +65,14 @@ pub(crate) enum Colour {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Import(Import),
+    Import(Box<Import>),
     Check(Check),
     Analyze(Analyze),
     Fit(Fit),
     Predict(Predict),
+    Rank(Rank),
+    Explain(Explain),
+    Tables(Tables),
     Geometry(Geometry),
     Spec(Spec),
     Goodput(Goodput),
@@ -75,37 +83,7 @@ pub(crate) enum Command {
     Simulate(Simulate),
     Completions(Completions),
     Man(Man),
-}
-
-/// Turn other tools' raw files into runs of an archive
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  wattrace import --list
-  wattrace import --detect downloads/results
-  wattrace import mlperf-power closed/NVIDIA/results --out archive
-  wattrace import mlenergy-leaderboard public/data/tasks --out archive")]
-pub(crate) struct Import {
-    /// Name of the format (see --list)
-    #[arg(required_unless_present_any = ["list", "detect"])]
-    pub(crate) format: Option<String>,
-    /// Files, or folders of runs
-    #[arg(required_unless_present_any = ["list", "detect"])]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Archive that the runs are added to
-    #[arg(long, short, value_name = "ARCHIVE", required_unless_present_any = ["list", "detect"])]
-    pub(crate) out: Option<PathBuf>,
-    /// Name every format, what it gives and what it cannot give
-    #[arg(long, conflicts_with_all = ["format", "inputs", "out", "detect"])]
-    pub(crate) list: bool,
-    /// Guess the format of an input by its content, and say why
-    #[arg(long, value_name = "INPUT", conflicts_with_all = ["format", "inputs", "out"])]
-    pub(crate) detect: Option<PathBuf>,
-    /// Make anything skipped an error
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Time zone of local times in the input, such as America/Los_Angeles
-    #[arg(long, value_name = "ZONE")]
-    pub(crate) tz: Option<String>,
+    Notebook(Notebook),
 }
 
 /// Check that an archive keeps its contract
@@ -173,7 +151,7 @@ pub(crate) struct Steady {
 /// How the decode energy model is fitted.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FitOptions {
-    /// Resamples of cells for bootstrap intervals; 0 for none
+    /// Resamples of cells (fits) or models (ranks) for bootstrap intervals; 0 for none
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) bootstrap: u32,
     /// Seed of the resampling

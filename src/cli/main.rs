@@ -43,7 +43,10 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Analyze(args) => command::analyze::run(args, &output),
         Command::Check(args) => command::check::run(args, &output),
         Command::Fit(args) => command::fit::run(args, &output),
+        Command::Rank(args) => command::rank::run(args, &output),
+        Command::Explain(args) => command::explain::run(args, &output),
         Command::Predict(args) => command::predict::run(args, &output),
+        Command::Tables(args) => command::tables::run(args, &output),
         Command::Geometry(args) => command::geometry::run(args, &output),
         Command::Goodput(args) => command::goodput::run(args, &output),
         Command::Compare(args) => command::compare::run(args, &output),
@@ -54,6 +57,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Simulate(args) => command::simulate::run(args, &output),
         Command::Completions(args) => command::completions::run(args, &output),
         Command::Man(args) => command::man::run(args),
+        Command::Notebook(args) => command::notebook::run(args, &output),
     }
 }
 

@@ -74,6 +74,16 @@ impl Output {
         }
     }
 
+    /// A progress bar over bytes read, drawn on a terminal only.
+    pub(crate) fn bytes_progress(&self, length: u64, what: &str) -> ProgressBar {
+        let bar = self.progress(0, what);
+        bar.set_length(length);
+        bar.with_style(
+            ProgressStyle::with_template(BYTES_TEMPLATE)
+                .expect("the template is a constant that a test draws"),
+        )
+    }
+
     /// A progress bar over `length` steps, drawn on a terminal only.
     pub(crate) fn progress(&self, length: usize, what: &str) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
@@ -87,6 +97,8 @@ impl Output {
     }
 }
 
+const BYTES_TEMPLATE: &str = "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+
 /// Writes a line to standard error; when even that fails there is nobody left to tell.
 pub(crate) fn to_stderr(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
@@ -97,7 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_progress_template_is_valid() {
+    fn the_progress_templates_are_valid() {
+        assert!(ProgressStyle::with_template(BYTES_TEMPLATE).is_ok());
         assert!(ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {eta}").is_ok());
     }
 }

@@ -53,12 +53,17 @@ fn write_value(values: &ColumnValues, row: usize, out: &mut impl Write) -> io::R
 }
 
 fn write_text(text: &str, out: &mut impl Write) -> io::Result<()> {
-    let quoted = text.is_empty() || text.contains([',', '"', '\n', '\r']);
-    if quoted {
-        write!(out, "\"{}\"", text.replace('"', "\"\""))
+    let must_be_quoted = text.is_empty() || text.contains([',', '"', '\n', '\r']);
+    if must_be_quoted {
+        out.write_all(quoted(text).as_bytes())
     } else {
         out.write_all(text.as_bytes())
     }
+}
+
+/// The text in quotation marks.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ pub enum ReportError {
     /// A stored table lacks a column, or holds another type in it.
     #[error("table \"{table}\" column \"{column}\" is {found}; expected {expected}")]
     Column { table: String, column: String, found: &'static str, expected: &'static str },
+    /// Tables of one results folder do not belong together.
+    #[error("table \"{table}\" has {found}; expected {expected}; run `wattrace analyze` again")]
+    Disagree { table: String, found: String, expected: String },
     /// A table's file is not the one that `results.json` lists.
     #[error("\"{}\" has SHA-256 {found}, but results.json says {expected}; run `wattrace analyze` again", path.display())]
     Changed { path: PathBuf, found: String, expected: String },

@@ -2,12 +2,13 @@
 //!
 //! A [`ResultTable`] is made from what the analysis gives (see [`tables`]), written with
 //! [`write_table`], listed in `results.json` by [`ResultsManifest`], and read back with [`Results`].
-//! [`text`] makes the tables that people read. polars stays inside this crate: no public signature
+//! [`text`] makes the tables that people read, [`paper`] those of papers. polars stays inside this crate: no public signature
 //! shows it.
 
 mod csv;
 mod dictionary;
 mod error;
+mod explain;
 #[cfg(test)]
 mod fixtures;
 mod frame;
@@ -17,6 +18,13 @@ mod record;
 mod results;
 mod service;
 mod service_report;
+pub mod notebook;
+pub mod paper;
+mod provenance;
+mod record;
+mod results;
+mod serving;
+mod stored_row;
 mod table;
 pub mod tables;
 pub mod text;
@@ -25,6 +33,10 @@ mod write;
 
 pub use dictionary::{flags_json, metrics_json, reasons_json, tables_json};
 pub use error::ReportError;
+pub use explain::{
+    BothMethods, ClaimBeside, DeviceUsed, ExplainError, Explainer, Explanation, Input, MadeBy,
+    RowsUsed, WindowUsed, Word,
+};
 pub use provenance::{Provenance, SyntheticShare};
 pub use record::{RunRecord, run_order};
 pub use results::{
@@ -32,5 +44,6 @@ pub use results::{
 };
 pub use service::ServiceTables;
 pub use service_report::ServiceReport;
+pub use serving::{serving_runs, stored_serving_runs};
 pub use table::{ColumnValues, ResultColumn, ResultTable, TableBuilder};
 pub use write::{TableWriter, WrittenFile, WrittenTable, write_table};

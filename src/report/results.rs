@@ -15,7 +15,7 @@ use crate::frame;
 use crate::provenance::{Provenance, SyntheticShare};
 use crate::record::RunRecord;
 use crate::table::{ColumnValues, ResultTable};
-use crate::write::{PartialFile, WrittenTable, sha256_of};
+use crate::write::{PartialFile, WrittenFile, WrittenTable, sha256_of};
 
 const FILE: &str = "results.json";
 
@@ -202,12 +202,31 @@ impl Results {
                 available: names.join(", "),
             });
         };
+        let path = self.verify(file)?;
+        StoredTable::read(name, &path)
+    }
+
+    /// The names of the files with this extension, whose digests must be the listed ones.
+    ///
+    /// # Errors
+    /// When a file is missing or changed.
+    pub fn verified_files(&self, extension: &str) -> Result<Vec<&str>, ReportError> {
+        let files = self.manifest.tables.iter().flat_map(|table| &table.files);
+        files
+            .filter(|file| Path::new(&file.file).extension().is_some_and(|end| end == extension))
+            .map(|file| self.verify(file).map(|_| file.file.as_str()))
+            .collect()
+    }
+
+    /// The path of a listed file, whose digest must be the listed one.
+    fn verify(&self, file: &WrittenFile) -> Result<PathBuf, ReportError> {
         let path = self.dir.join(&file.file);
         let found = sha256_of(&path)?;
-        if found != file.sha256 {
-            return Err(ReportError::Changed { path, found, expected: file.sha256.clone() });
+        if found == file.sha256 {
+            Ok(path)
+        } else {
+            Err(ReportError::Changed { path, found, expected: file.sha256.clone() })
         }
-        StoredTable::read(name, &path)
     }
 }
 
@@ -325,6 +344,50 @@ impl StoredTable {
         match self.column(name)? {
             ColumnValues::F64(values) => Ok(values),
             other => Err(self.column_error(name, other.type_name(), "double")),
+        }
+    }
+
+    /// The values of a column of yes and no.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn booleans(&self, name: &str) -> Result<&[Option<bool>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::Bool(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "bool")),
+        }
+    }
+
+    /// The values of a column of counts.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn counts(&self, name: &str) -> Result<&[Option<u64>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::U64(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "uint64")),
+        }
+    }
+
+    /// The values of a column of times, ns since the Unix epoch.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn times(&self, name: &str) -> Result<&[Option<i64>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::Time(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "timestamp[ns, UTC]")),
+        }
+    }
+
+    /// The values of a column of lists of text.
+    ///
+    /// # Errors
+    /// When there is no such column, or it has another type.
+    pub fn text_lists(&self, name: &str) -> Result<&[Option<Vec<String>>], ReportError> {
+        match self.column(name)? {
+            ColumnValues::TextList(values) => Ok(values),
+            other => Err(self.column_error(name, other.type_name(), "list<string>")),
         }
     }
 

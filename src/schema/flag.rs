@@ -24,6 +24,12 @@ macro_rules! flags {
                 match self { $(Self::$variant => $code,)+ }
             }
 
+            /// The flag of that code.
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|flag| flag.code() == code)
+            }
+
             /// What the flag means, for a reader of the tables.
             #[must_use]
             pub const fn meaning(self) -> &'static str {

@@ -22,9 +22,9 @@ pub use rows::{
     RequestStatus, Requests, Run, Series, Steps,
 };
 pub use run::{
-    Claim, EnergyMethod, EnergyMethods, Engine, FileEntry, Hardware, Interpolation, Model,
-    MoeGeometry, PowerSource, Provenance, Reading, RunKind, RunManifest, SCHEMA_VERSION, Scope,
-    SizeGroup, Split, Stages, Workload, run_json_schema,
+    Claim, ClockBase, EnergyMethod, EnergyMethods, Engine, FileEntry, Hardware, ImportedInput,
+    InputClock, Interpolation, Model, MoeGeometry, PowerSource, Provenance, Reading, RunKind,
+    RunManifest, SCHEMA_VERSION, Scope, SizeGroup, Split, Stages, Workload, run_json_schema,
 };
 pub use table::{Column, ColumnType, Presence, Table};
 pub use time::{Interval, NANOS_PER_SECOND, TimestampError, TimestampNs};

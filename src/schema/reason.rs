@@ -24,6 +24,12 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $code,)+ }
             }
 
+            /// The reason of that code.
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.code() == code)
+            }
+
             /// What the reason means, for a reader of the tables.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
@@ -148,6 +154,14 @@ reasons! {
     SweepTooShort = "sweep-too-short",
     /// The configuration loses more accuracy than the spec allows.
     AccuracyFailed = "accuracy-failed",
+    /// `run.json` does not say it.
+    NotRecorded = "not-recorded",
+    /// Another run before it has the same id, so counting it could count one run twice.
+    RepeatedRunId = "repeated-run-id",
+    /// No run of the group has both a steady and a lifecycle value.
+    NoEligibleRuns = "no-eligible-runs",
+    /// The output tokens of the two sides differ by more than a fifth of the larger, so their energies do not compare.
+    TokensTooDifferent = "tokens-too-different",
 }
 
 impl fmt::Display for Reason {

@@ -127,6 +127,17 @@ pub enum Interpolation {
     Hold,
 }
 
+impl Interpolation {
+    /// The name in `run.json` and in result tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Hold => "hold",
+        }
+    }
+}
+
 /// How the energy of a stage is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -219,6 +230,15 @@ pub enum SizeGroup {
 }
 
 impl SizeGroup {
+    /// Every group.
+    pub const ALL: &'static [Self] = &[Self::Small, Self::Medium, Self::Large];
+
+    /// The group of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|group| group.name() == name)
+    }
+
     /// The name in result tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -467,9 +487,87 @@ pub struct Provenance {
     /// Format and files that the run was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported_from: Option<String>,
+    /// Each input of an import, with its clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub inputs: Vec<ImportedInput>,
     /// What the importer decided, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub notes: Vec<String>,
+}
+
+/// One file that a run was imported from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ImportedInput {
+    /// What it gave to the run, where it was joined with others: `power`, `requests`, `steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Name of its format.
+    pub format: String,
+    /// Name of the file.
+    pub file: String,
+    /// SHA-256 of its bytes as they were, compressed or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// How its times were read.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub clock: InputClock,
+    /// Rows or lines that were left out.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub skipped: u64,
+}
+
+/// What the times of an input count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockBase {
+    /// Since 1970, UTC.
+    Epoch,
+    /// Wall time without a zone.
+    Local,
+    /// A clock that counts from an unknown instant.
+    Monotonic,
+    /// Relative to an event of the run.
+    Relative,
+    /// The input has no times.
+    #[default]
+    None,
+}
+
+impl ClockBase {
+    /// The name in `run.json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Epoch => "epoch",
+            Self::Local => "local",
+            Self::Monotonic => "monotonic",
+            Self::Relative => "relative",
+            Self::None => "none",
+        }
+    }
+}
+
+/// How the times of an input became times of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct InputClock {
+    /// What they count from.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub base: ClockBase,
+    /// Zone that local times were read in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Instant that a monotonic or relative clock was tied to, and who says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
+    /// Nanoseconds that were added to the input's times to get the run's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_ns: Option<i64>,
+    /// Uncertainty of that offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty_ns: Option<u64>,
+    /// Step between two times that the input can tell apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_ns: Option<u64>,
 }
 
 /// A key may be absent or null: both mean its default.

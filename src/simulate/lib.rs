@@ -109,6 +109,7 @@ fn simulate_run(plan: &Plan, run: &PlannedRun, archive: &Path) -> Result<PathBuf
         run_id: &run.run_id,
         start_ns: plan.start_ns + RUN_SPACING_NS * run.index as i64,
         plan_file: &plan.file_name,
+        plan_folder: &plan.folder,
         notes: &plan.notes,
     };
     let simulated =
@@ -129,6 +130,7 @@ pub(crate) struct Context<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) start_ns: i64,
     pub(crate) plan_file: &'a str,
+    pub(crate) plan_folder: &'a Path,
     pub(crate) notes: &'a [String],
 }
 
@@ -146,6 +148,7 @@ impl Context<'_> {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             command: Some(format!("wattrace simulate {}", self.plan_file)),
             imported_from: None,
+            inputs: Vec::new(),
             notes: all,
         }
     }

@@ -4,6 +4,7 @@
     dead_code,
     unreachable_pub,
     missing_docs,
+    clippy::print_stdout,
     reason = "each test program uses the part that it needs"
 )]
 
@@ -309,6 +310,18 @@ pub fn shared_data() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("WATTRACE_SHARED_DATA").map_or_else(beside, PathBuf::from);
     folder.is_dir().then_some(folder)
+}
+
+/// A Python that can import all of `modules`, if there is one; without one the test says that it is skipped.
+pub fn python_with(modules: &str) -> Option<PathBuf> {
+    let python =
+        std::env::var_os("WATTRACE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+    let imports = Command::new(&python).args(["-c", &format!("import {modules}")]).output();
+    if imports.is_ok_and(|output| output.status.success()) {
+        return Some(python);
+    }
+    println!("skipped: no Python with {modules}; `make test` makes one");
+    None
 }
 
 /// The rows of a CSV file as maps from column name to text. Enough for the tables that we write: quoted

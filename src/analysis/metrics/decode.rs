@@ -14,7 +14,7 @@ use wattrace_schema::{
 };
 
 use super::energy::fill_both_methods;
-use super::{MetricRow, PROJECT, declare, windows};
+use super::{MetricRow, PROJECT, Stage, declare, windows};
 use crate::outcome::{Metric, Outcome, Value};
 use crate::series::{accelerators, stage_energy};
 use log::StepTotals;
@@ -76,6 +76,7 @@ pub(super) fn fill(run: &Run, row: &mut MetricRow) {
         EnergyMethod::Counter,
     );
     row.set(&ENERGY_J, energy.outcome());
+    row.record(Stage::Decode, &energy);
     fill_both_methods(
         row,
         &energy,

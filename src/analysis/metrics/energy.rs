@@ -4,7 +4,7 @@ use wattrace_schema::{EnergyMethod, FlagSet, Interval, Reason, Run};
 
 use super::attribution::Attribution;
 use super::release::Release;
-use super::{BENCHMARK, Context, MetricRow, PROJECT, declare, windows};
+use super::{BENCHMARK, Context, MetricRow, PROJECT, Stage, declare, windows};
 use crate::outcome::{Metric, Outcome, Value};
 use crate::series::{DeviceSet, StageEnergy, stage_energy};
 
@@ -86,11 +86,13 @@ pub(super) fn fill(context: &Context<'_>, release: Result<Release, Reason>, row:
     let idle = windows::idle(&manifest.stages);
     let idle = stage_energy(&context.accelerators, idle, Some(trapezoid), trapezoid);
     row.set(&IDLE_POWER_W, mean_power(idle.outcome()));
+    row.record(Stage::Idle, &idle);
 
     let startup_window = windows::startup(&manifest.stages);
     let named = manifest.energy_method.startup;
     let startup = stage_energy(&context.accelerators, startup_window, named, trapezoid);
     row.set(&STARTUP_ENERGY_J, startup.outcome());
+    row.record(Stage::Startup, &startup);
     fill_both_methods(
         row,
         &startup,
@@ -99,6 +101,7 @@ pub(super) fn fill(context: &Context<'_>, release: Result<Release, Reason>, row:
 
     let formal = context.formal_energy.outcome();
     row.set(&FORMAL_ENERGY_J, formal);
+    row.record(Stage::Formal, &context.formal_energy);
     row.set(&FORMAL_POWER_W, mean_power(formal));
     row.set(
         &FORMAL_J_PER_TOKEN,
@@ -115,6 +118,7 @@ pub(super) fn fill(context: &Context<'_>, release: Result<Release, Reason>, row:
     let named = manifest.energy_method.release;
     let release = stage_energy(&context.accelerators, release_window, named, trapezoid);
     row.set(&RELEASE_ENERGY_J, release.outcome().with_flags(release_flags));
+    row.record(Stage::Release, &release);
     fill_both_methods(
         row,
         &release,

@@ -3,12 +3,15 @@
 //! A family declares its metrics with `declare!` and fills them in one function; [`catalogue`] lists
 //! them in the order in which they stand in result tables.
 
+mod amortisation;
 mod attribution;
 mod claims;
 mod decode;
+mod device_energy;
 mod energy;
 mod latency;
 mod node;
+mod recipe;
 mod release;
 mod requests;
 mod steady;
@@ -20,6 +23,7 @@ use crate::options::Options;
 use crate::outcome::{Metric, Outcome};
 use crate::series::{self, DeviceSet, StageEnergy};
 
+pub use amortisation::Amortisation;
 pub(crate) use attribution::TokenTimes;
 pub use attribution::{Attribution, RequestEnergy};
 pub use claims::ClaimComparison;
@@ -28,6 +32,8 @@ pub(crate) use claims::claimed_token_rate;
 pub(crate) use decode::tests as decode_tests;
 pub(crate) use decode::{BYTES_PER_GB, Place, place};
 pub use decode::{StepTiming, step_timings};
+pub use device_energy::{DeviceEnergy, Stage};
+pub use recipe::{Recipe, RowsRule, recipe};
 pub(crate) use requests::{tpot_ms, ttft_ms};
 
 /// Version of the definitions: raised whenever a published number could change.
@@ -65,6 +71,7 @@ const FAMILIES: &[&[Metric]] = &[
     &latency::TPOT,
     &latency::ITL,
     &latency::E2E,
+    amortisation::METRICS,
     node::METRICS,
     decode::METRICS,
 ];
@@ -80,13 +87,14 @@ pub fn catalogue() -> Vec<Metric> {
 pub struct MetricRow {
     metrics: Vec<Metric>,
     outcomes: Vec<Option<Outcome>>,
+    device_energies: Vec<DeviceEnergy>,
 }
 
 impl MetricRow {
     fn new() -> Self {
         let metrics = catalogue();
         let outcomes = vec![None; metrics.len()];
-        Self { metrics, outcomes }
+        Self { metrics, outcomes, device_energies: Vec::new() }
     }
 
     /// A row in which every metric is missing for one reason.
@@ -120,9 +128,25 @@ impl MetricRow {
         self.position(name).and_then(|position| self.outcomes[position].as_ref())
     }
 
+    /// The outcome of a declared metric; `not-applicable` if it was not filled.
+    fn outcome(&self, metric: &Metric) -> Outcome {
+        self.get(metric.name).copied().unwrap_or(Outcome::missing(Reason::NotApplicable))
+    }
+
     fn find(&self, name: &str) -> Option<(&Metric, &Outcome)> {
         let position = self.position(name)?;
         Some((&self.metrics[position], self.outcomes[position].as_ref()?))
+    }
+
+    /// Keeps what each device contributes to a stage's energy, by both methods.
+    fn record(&mut self, stage: Stage, energy: &StageEnergy) {
+        self.device_energies.extend(DeviceEnergy::of_stage(stage, energy));
+    }
+
+    /// What each device contributes to each energy, stage by stage.
+    #[must_use]
+    pub fn device_energies(&self) -> &[DeviceEnergy] {
+        &self.device_energies
     }
 
     /// Metrics and outcomes in catalogue order.
@@ -215,7 +239,9 @@ fn analyze_serving(
     node::fill(&context, row);
     let attribution = attribution::attribute(&context);
     energy::fill_unattributed(&context, &attribution, row);
-    steady::fill(&context, attribution, row)
+    let requests = steady::fill(&context, attribution, row);
+    amortisation::fill(row);
+    requests
 }
 
 #[cfg(test)]

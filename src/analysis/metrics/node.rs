@@ -3,7 +3,7 @@
 use wattrace_schema::{EnergyMethod, Flag, Interval, Reason};
 
 use super::energy::mean_power;
-use super::{BENCHMARK, Context, MetricRow, claimed_token_rate, declare};
+use super::{BENCHMARK, Context, DeviceEnergy, MetricRow, Stage, claimed_token_rate, declare};
 use crate::outcome::{Outcome, Value};
 use crate::series::{self, DeviceSet, window_energy};
 
@@ -30,7 +30,11 @@ pub(super) fn fill(context: &Context<'_>, row: &mut MetricRow) {
         window_energy(node, formal, EnergyMethod::Trapezoid)
     });
     let energy = match energy {
-        Ok(energy) => energy.outcome(),
+        Ok(energy) => {
+            let rows = DeviceEnergy::of_window(Stage::Node, &energy, EnergyMethod::Trapezoid);
+            row.device_energies.extend(rows);
+            energy.outcome()
+        }
         Err(reason) => Outcome::missing(node.as_ref().err().copied().unwrap_or(reason)),
     };
     row.set(&NODE_ENERGY_J, energy);

@@ -68,6 +68,18 @@ impl RequestLog {
         }
     }
 
+    /// An outcome that every formal request stands behind.
+    fn of_formal(&self, mut outcome: Outcome) -> Outcome {
+        outcome.evidence.rows = self.successful.is_ok().then_some(self.total);
+        outcome
+    }
+
+    /// An outcome that the successful formal requests stand behind.
+    fn of_successful(&self, mut outcome: Outcome) -> Outcome {
+        outcome.evidence.rows = self.successful_count().ok();
+        outcome
+    }
+
     /// Number of successful formal requests.
     fn successful_count(&self) -> Result<u64, Reason> {
         self.successful.as_ref().map(|requests| requests.len() as u64).map_err(|reason| *reason)
@@ -78,15 +90,16 @@ pub(super) fn fill(context: &Context<'_>, row: &mut MetricRow) {
     let log = &context.log;
     let total = log.successful_count().map(|_| Value::U64(log.total));
     let failed = log.successful_count().map(|successful| Value::U64(log.total - successful));
-    row.set(&REQUESTS_TOTAL, Outcome::from(total));
-    row.set(&REQUESTS_FAILED, Outcome::from(failed));
-    row.set(&OUTPUT_TOKENS, Outcome::from(log.tokens().map(Value::U64)).with_flags(log.flags));
+    row.set(&REQUESTS_TOTAL, log.of_formal(Outcome::from(total)));
+    row.set(&REQUESTS_FAILED, log.of_formal(Outcome::from(failed)));
+    let tokens = Outcome::from(log.tokens().map(Value::U64)).with_flags(log.flags);
+    row.set(&OUTPUT_TOKENS, log.of_successful(tokens));
 
     let duration_s = context.formal.map(|formal| formal.duration_s());
     let per_second = |count: Result<f64, Reason>| {
         let mut outcome = Outcome::number(count).divided_by(duration_s);
         outcome.window = context.formal.ok();
-        outcome
+        log.of_successful(outcome)
     };
     row.set(
         &OUTPUT_THROUGHPUT_TOK_S,

@@ -4,7 +4,7 @@ use wattrace_schema::{EnergyMethod, Flag, Interval, Reason, Requests};
 
 use super::attribution::{Attribution, RequestEnergy};
 use super::energy::{fill_both_methods, mean_power};
-use super::{BENCHMARK, Context, MetricRow, PROJECT, declare};
+use super::{BENCHMARK, Context, MetricRow, PROJECT, Stage, declare};
 use crate::options::{SteadyRule, SteadyWindows};
 use crate::outcome::{Outcome, Value};
 use crate::series::{StageEnergy, stage_energy};
@@ -77,6 +77,7 @@ pub(super) fn fill(
     };
     let energy = stage.outcome();
     row.set(&STEADY_ENERGY_J, energy);
+    row.record(Stage::Steady, &stage);
     row.set(&STEADY_POWER_W, mean_power(energy));
     let divisor = steady_tokens
         .and_then(|tokens| if tokens > 0.0 { Ok(tokens) } else { Err(Reason::NoOutputTokens) });

@@ -1,6 +1,8 @@
 //! Energy of a set of devices over a window, by both methods.
 
-use wattrace_schema::{EnergyMethod, FlagSet, Interval, Reason};
+use wattrace_schema::{
+    DevicePower, EnergyMethod, FlagSet, Interpolation, Interval, PowerSource, Reason,
+};
 
 use super::counter::CounterSource;
 use super::devices::DeviceSet;
@@ -8,6 +10,30 @@ use super::integral::EnergyCurve;
 use crate::outcome::{Evidence, Outcome, Value};
 
 const NANOS_PER_MILLISECOND: f64 = 1e6;
+
+/// A device as `power.parquet` names it, and how its rows are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasuredDevice {
+    /// Id of its power source.
+    pub source: String,
+    /// Its name within the source.
+    pub device: String,
+    /// What is added to the file's times to get the run's clock, ns.
+    pub clock_offset_ns: i64,
+    /// How power runs between samples.
+    pub interpolation: Interpolation,
+}
+
+impl MeasuredDevice {
+    fn of(device: &DevicePower, source: &PowerSource) -> Self {
+        Self {
+            source: source.id.clone(),
+            device: device.device.clone(),
+            clock_offset_ns: source.clock_offset_ns.unwrap_or_default(),
+            interpolation: source.interpolation,
+        }
+    }
+}
 
 /// Energy of all devices of a set over a window, by one method.
 #[derive(Debug, Clone)]
@@ -18,6 +44,8 @@ pub struct WindowEnergy {
     pub method: EnergyMethod,
     /// One curve a device.
     pub curves: Vec<EnergyCurve>,
+    /// Whose curves they are.
+    pub devices: Vec<MeasuredDevice>,
     /// What a reader must know.
     pub flags: FlagSet,
 }
@@ -72,6 +100,7 @@ pub fn window_energy(
 ) -> Result<WindowEnergy, Reason> {
     let mut flags = set.flags;
     let mut curves = Vec::with_capacity(set.devices.len());
+    let mut devices = Vec::with_capacity(set.devices.len());
     for (device, source) in &set.devices {
         let nominal_interval_ns = source.nominal_interval_ms * NANOS_PER_MILLISECOND;
         let curve = match method {
@@ -95,8 +124,9 @@ pub fn window_energy(
         };
         flags.extend(curve.flags);
         curves.push(curve);
+        devices.push(MeasuredDevice::of(device, source));
     }
-    Ok(WindowEnergy { window, method, curves, flags })
+    Ok(WindowEnergy { window, method, curves, devices, flags })
 }
 
 /// Energy of one stage by both methods.

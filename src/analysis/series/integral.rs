@@ -49,6 +49,23 @@ pub struct EnergyCurve {
     pub counter_lost_s: f64,
     /// Samples inside the window.
     pub samples: usize,
+    /// Which samples were read, and what the quantity is at the edges.
+    pub read: SamplesRead,
+}
+
+/// Which samples of a device a curve was made from, so that anyone can make it again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SamplesRead {
+    /// Time of the first sample read; the one before the window where its edge is interpolated.
+    pub first_ns: i64,
+    /// Time of the last sample read; the one after the window where its edge is interpolated.
+    pub last_ns: i64,
+    /// Power (W) or unwrapped counter (J) at the window's start.
+    pub start_value: f64,
+    /// Power (W) or unwrapped counter (J) at the window's end.
+    pub end_value: f64,
+    /// Longest distance between samples that counts as ordinary, s.
+    pub max_gap_s: f64,
 }
 
 /// Where a window edge falls among the samples.
@@ -115,6 +132,7 @@ struct Clipped {
     flags: FlagSet,
     gap_s: f64,
     samples: usize,
+    read: SamplesRead,
 }
 
 fn clip(
@@ -150,7 +168,14 @@ fn clip(
                 && series.t_ns[past] == window.end_ns
                 && window.end_ns > window.start_ns,
         );
-    Ok(Clipped { t_ns, value, flags, gap_s, samples: past - first + on_edges })
+    let read = SamplesRead {
+        first_ns: series.t_ns[first.saturating_sub(1)],
+        last_ns: series.t_ns[past.min(series.len() - 1)],
+        start_value: start.value,
+        end_value: end.value,
+        max_gap_s: max_gap_ns / NANOS_PER_SECOND,
+    };
+    Ok(Clipped { t_ns, value, flags, gap_s, samples: past - first + on_edges, read })
 }
 
 /// Seconds of the window between neighbouring samples further apart than `max_gap_ns`; the neighbours
@@ -213,6 +238,7 @@ impl EnergyCurve {
             gap_s: clipped.gap_s,
             counter_lost_s: 0.0,
             samples: clipped.samples,
+            read: clipped.read,
         })
     }
 
@@ -252,6 +278,7 @@ impl EnergyCurve {
             gap_s: clipped.gap_s,
             counter_lost_s: lost_s,
             samples: clipped.samples,
+            read: clipped.read,
         })
     }
 

@@ -6,9 +6,9 @@ mod energy;
 mod integral;
 
 pub use devices::{DeviceSet, accelerators, node};
-pub use energy::{StageEnergy, WindowEnergy, stage_energy, window_energy};
+pub use energy::{MeasuredDevice, StageEnergy, WindowEnergy, stage_energy, window_energy};
 pub(crate) use integral::value_between;
-pub use integral::{EnergyCurve, max_gap_ns};
+pub use integral::{EnergyCurve, SamplesRead, max_gap_ns};
 
 #[cfg(test)]
 mod tests;

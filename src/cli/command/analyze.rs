@@ -5,14 +5,15 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
-use wattrace_analysis::model::{ModelAnalysis, fit_archive};
+use wattrace_analysis::model::fit_archive;
+use wattrace_analysis::ranking::{RankOptions, rank};
 use wattrace_analysis::service::{
     Allowed, ServiceAnalysis, ServiceOptions, ServiceRun, analyze_service,
 };
 use wattrace_analysis::{Options, ServiceLevel, SteadyRule};
 use wattrace_report::{
-    Provenance, ResultsManifest, RunCounts, RunRecord, ServiceTables, SyntheticShare, TableWriter,
-    WrittenTable, remove_earlier_results, tables, text, write_table,
+    Provenance, ResultTable, ResultsManifest, RunCounts, RunRecord, ServiceTables, SyntheticShare,
+    TableWriter, WrittenTable, remove_earlier_results, serving_runs, tables, text, write_table,
 };
 use wattrace_trace::{RunLocation, archive_digest, read_manifest};
 
@@ -71,8 +72,14 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     let service = service_tables_of(args, served);
     warnings.extend(service.iter().flat_map(|service| service.warnings.iter().cloned()));
 
-    let mut written =
-        write_tables(&args.out, &records, model.as_ref(), service.as_ref(), &provenance)?;
+    let serving = serving_runs(&records);
+    let ranking = (!serving.is_empty()).then(|| rank(&serving, &rank_options(args)));
+
+    let mut all = run_tables(&records);
+    all.extend(ranking.iter().flat_map(tables::ranking_tables));
+    all.extend(service.iter().flat_map(tables::service_tables));
+    all.extend(model.iter().flat_map(|model| tables::model_tables(&model.tables)));
+    let mut written = write_tables(&args.out, &all, &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
     let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
@@ -175,10 +182,15 @@ fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<String
     json!({
         "service": { "given_spec": given_spec, "cards": args.cards, "seed": args.fit.seed },
         "fit": fit_options(&args.fit),
+        "rank": rank_options(args),
         "metrics": options,
         "verify": !args.no_verify,
         "per_request": args.per_request,
     })
+}
+
+const fn rank_options(args: &Analyze) -> RankOptions {
+    RankOptions { resamples: args.fit.bootstrap as usize, seed: args.fit.seed }
 }
 
 /// The command line as given, less `--jobs`, which changes no result.
@@ -195,16 +207,21 @@ fn command_line() -> Vec<String> {
     line
 }
 
+/// The tables that hold one run beside the other.
+fn run_tables(records: &[RunRecord]) -> Vec<ResultTable> {
+    vec![
+        tables::runs(records),
+        tables::metrics(records),
+        tables::device_energies(records),
+        tables::claims(records),
+    ]
+}
+
 fn write_tables(
     folder: &Path,
-    records: &[RunRecord],
-    model: Option<&ModelAnalysis>,
-    service: Option<&ServiceAnalysis>,
+    all: &[ResultTable],
     provenance: &Provenance,
 ) -> Result<Vec<WrittenTable>, Failure> {
-    let mut all = vec![tables::runs(records), tables::metrics(records), tables::claims(records)];
-    all.extend(model.map(|model| tables::model_tables(&model.tables)).into_iter().flatten());
-    all.extend(service.map(tables::service_tables).into_iter().flatten());
     all.iter().map(|table| Ok(write_table(folder, table, provenance)?)).collect()
 }
 
@@ -220,7 +237,7 @@ fn repeated_ids(records: &[RunRecord]) -> Vec<String> {
         .map(|(run_id, paths)| {
             format!(
                 "run id \"{run_id}\" is used by {}; expected one run an id; \
-                 only the first takes part in fits",
+                 only the first takes part in fits and ranks",
                 paths.join(", ")
             )
         })

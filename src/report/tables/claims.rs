@@ -3,6 +3,7 @@
 use wattrace_analysis::metrics::ClaimComparison;
 use wattrace_schema::{Reason, Unit};
 
+use crate::paper::PublishedNumber;
 use crate::record::{RunRecord, run_order};
 use crate::table::ResultTable;
 
@@ -64,12 +65,7 @@ pub(crate) fn comparisons(record: &RunRecord) -> Vec<ClaimComparison> {
 /// decimal text; zeros that the source printed at the end are not known.
 #[must_use]
 pub fn agrees_as_printed(claimed: f64, recomputed: f64) -> bool {
-    let text = format!("{claimed}");
-    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let half_unit = 0.5 * 10_f64.powi(-i32::try_from(decimals).unwrap_or(i32::MAX));
-    // The decimal half itself counts as equal, whichever way its binary neighbours fall.
-    let rounding = 4.0 * f64::EPSILON * claimed.abs();
-    (recomputed - claimed).abs() <= half_unit + rounding
+    PublishedNumber::of_shortest_text(claimed).is_some_and(|claim| claim.agrees_with(recomputed))
 }
 
 #[cfg(test)]

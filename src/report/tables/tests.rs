@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use wattrace_analysis::metrics::{RequestEnergy, catalogue};
 use wattrace_analysis::model::{CoefficientRow, FitRow};
+use wattrace_analysis::ranking::{RankOptions, rank};
 use wattrace_schema::{Flag, Unit};
 
 use super::*;
@@ -206,6 +207,69 @@ fn a_coefficient_has_its_estimate_errors_and_intervals() {
     assert_eq!(
         fits.column("flags").unwrap().values,
         ColumnValues::TextList(vec![Some(vec!["not-identified".to_owned()])])
+    );
+}
+
+#[test]
+fn device_energies_say_which_samples_to_read() {
+    let table = device_energies(&archive());
+    // serving-b: one board without a counter, formal alone; node-a: the node over its formal window.
+    assert_eq!(text(&table, "run_id"), some(&["node-a", "serving-b"]));
+    assert_eq!(text(&table, "stage"), some(&["formal-node", "formal"]));
+    assert_eq!(numbers(&table, "energy_j"), [Some(60_000.0), Some(5000.0)]);
+    assert_eq!(numbers(&table, "value_at_start"), [Some(6000.0), Some(500.0)]);
+    // Both edges of [10 s, 20 s] fall on a sample: eleven of them.
+    assert_eq!(
+        table.column("samples").unwrap().values,
+        ColumnValues::U64(vec![Some(11), Some(11)])
+    );
+    let ColumnValues::Time(first) = &table.column("first_sample").unwrap().values else {
+        panic!("first_sample is no time");
+    };
+    assert_eq!(first[1], Some(1_769_860_810_000_000_000));
+    assert_eq!(
+        table.column("counts").unwrap().values,
+        ColumnValues::Bool(vec![Some(true), Some(true)])
+    );
+}
+
+#[test]
+fn a_ranking_has_its_columns_and_reasons() {
+    let runs = crate::serving_runs(&archive());
+    let ranking = rank(&runs, &RankOptions::default());
+    let tables = ranking_tables(&ranking);
+    let names: Vec<&str> = tables.iter().map(ResultTable::name).collect();
+    assert_eq!(
+        names,
+        ["rank", "ranked_models", "scenarios", "pairs", "amortisation", "rank_excluded"]
+    );
+    let columns: Vec<&str> =
+        tables[0].columns().iter().map(|column| column.name.as_str()).take(12).collect();
+    assert_eq!(
+        columns,
+        [
+            "task",
+            "size_group",
+            "engine",
+            "n",
+            "spearman_rho",
+            "p_value",
+            "p_method",
+            "kendall_tau_b",
+            "ci_low",
+            "ci_high",
+            "swapped_pairs",
+            "reason"
+        ]
+    );
+    // Neither run has a steady value, so the one group has no model.
+    assert_eq!(text(&tables[0], "reason"), some(&["too-few-models"]));
+    assert_eq!(numbers(&tables[0], "spearman_rho"), [None]);
+    assert_eq!(text(&tables[2], "reason"), some(&["no-eligible-runs"]));
+    assert_eq!(text(&tables[4], "reason"), some(&["no-gpu-power", "no-stamp"]));
+    assert_eq!(
+        text(&tables[5], "reason"),
+        some(&["no-gpu-power", "no-gpu-power", "too-few-requests", "no-stamp"])
     );
 }
 

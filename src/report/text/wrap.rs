@@ -29,7 +29,7 @@ pub(super) fn hanging(first: &str, text: &str, width: usize) -> String {
 
 /// The text without control characters, which could move the cursor or recolour a terminal: names and
 /// messages come from files that anyone may have written.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 }
 
 /// The first few names, and how many more there are.
-pub(super) fn few(names: &[&str]) -> String {
+pub(crate) fn few(names: &[&str]) -> String {
     const SHOWN: usize = 3;
     let shown = names[..names.len().min(SHOWN)].join(", ");
     match names.len().saturating_sub(SHOWN) {

@@ -54,7 +54,9 @@ const MAX_RUNS: usize = 100_000;
 ///                                       #   eager_extra_ms, load_gb_per_s, compile_s
 /// [workloads.NAME]                      # task, dataset?, input_tokens and output_tokens (a number,
 ///                                       #   { min, max } or { min, max, median, sigma }), and
-///                                       #   concurrency (closed loop) or request_rate (Poisson)
+///                                       #   concurrency (closed loop), request_rate (Poisson) or trace:
+///                                       #   a file beside the plan (Azure CSV, Mooncake JSONL) with
+///                                       #   the arrivals and lengths of the formal requests
 /// [sensors.NAME]                        # scope, reading, averaging_window_ms, interval_ms,
 ///                                       #   interval_outside_formal_ms?, jitter_ms, lost_percent, noise_w,
 ///                                       #   noise_percent, resolution_w, gain_error_percent,
@@ -72,7 +74,8 @@ const MAX_RUNS: usize = 100_000;
 /// engine = "…"
 /// workload = "…"
 /// sensors = ["…"]
-/// requests = 400                        # or seconds, or both: whichever comes first ends the sending
+/// requests = 400                        # or seconds, or both: whichever comes first ends the sending;
+///                                       #   a trace needs neither
 /// # configuration?, repeat, concurrency?, request_rate?, ramp_s, idle_s, tokens_per_chunk, token_times,
 /// # steps, true_requests, spec? (of [specs]; written into each run)
 /// # accuracy? = { suite, items, seeds, right }: scores in the first run of the entry, `right` of the
@@ -98,6 +101,8 @@ const MAX_RUNS: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) file_name: String,
+    /// Where the files that the plan names lie.
+    pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
     pub(crate) start_ns: i64,
     pub(crate) notes: Vec<String>,
@@ -157,7 +162,8 @@ impl Plan {
         Ok(Self::parse(&text, path)?)
     }
 
-    /// Parses the text of a plan; `path` is what messages call it.
+    /// Parses the text of a plan; `path` is what messages call it, and request traces lie beside it. They
+    /// are read when their runs are simulated.
     ///
     /// # Errors
     /// [`PlanError`] names the line, the key, what was found and what is expected.
@@ -167,7 +173,8 @@ impl Plan {
         let runs = file.expand().map_err(|fault| fault.into_error(text, path))?;
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let start_ns = file.start.nanos();
-        Ok(Self { file_name, seed: file.seed, start_ns, notes: file.notes, runs })
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { file_name, folder, seed: file.seed, start_ns, notes: file.notes, runs })
     }
 
     /// The ids of the runs, in order.

@@ -189,6 +189,8 @@ impl Default for EnginePlan {
 pub(crate) struct WorkloadPlan {
     pub(crate) task: String,
     pub(crate) dataset: Option<String>,
+    /// File of a request trace, beside the plan: when formal requests arrive, and their lengths.
+    pub(crate) trace: Option<String>,
     pub(crate) input_tokens: Lengths,
     pub(crate) output_tokens: Lengths,
     /// Closed loop: so many clients, each sending its next request when the last one ended.

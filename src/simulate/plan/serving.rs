@@ -233,6 +233,8 @@ pub(crate) enum Arrival {
     Closed { concurrency: u32 },
     /// A Poisson process, requests per second.
     Poisson { rate: f64 },
+    /// At the times of a request trace.
+    Trace,
 }
 
 /// One run of an entry.
@@ -260,11 +262,6 @@ impl ServingPlan {
     ) -> Result<Vec<(String, ServingRun)>, Fault> {
         let plan = Arc::new(entry.get_ref().clone());
         let fault = |message: &str| Fault::new(entry.span(), "serving", message);
-        if plan.requests.is_none() && plan.seconds.is_none() {
-            return Err(fault(
-                "neither \"requests\" nor \"seconds\" is given; expected one or both",
-            ));
-        }
         let failing = plan.failures.error_percent.get()
             + plan.failures.timeout_percent.get()
             + plan.failures.cancelled_percent.get();
@@ -296,6 +293,12 @@ impl ServingPlan {
                     {
                         let arrivals =
                             plan.arrivals(workload).map_err(|message| fault(&message))?;
+                        let ends = plan.requests.is_some() || plan.seconds.is_some();
+                        if workload.trace.is_none() && !ends {
+                            return Err(fault(
+                                "neither \"requests\" nor \"seconds\" is given; expected one or both",
+                            ));
+                        }
                         for arrival in &arrivals {
                             let run = ServingRun {
                                 entry: Arc::clone(&plan),
@@ -345,6 +348,20 @@ impl ServingPlan {
 
     /// The arrivals of the entry, or else of the workload.
     fn arrivals(&self, workload: &WorkloadPlan) -> Result<Vec<Arrival>, String> {
+        if workload.trace.is_some() {
+            let others = [
+                self.concurrency.is_some() || workload.concurrency.is_some(),
+                self.request_rate.is_some() || workload.request_rate.is_some(),
+            ];
+            return match others {
+                [false, false] => Ok(vec![Arrival::Trace]),
+                _ => {
+                    Err("the workload has a \"trace\", which gives the arrivals; expected neither \
+                          \"concurrency\" nor \"request_rate\" beside it"
+                        .to_owned())
+                }
+            };
+        }
         let closed = |concurrency: &Count| Arrival::Closed { concurrency: concurrency.get() };
         let poisson = |rate: &RequestsPerSecond| Arrival::Poisson { rate: rate.get() };
         match (&self.concurrency, &self.request_rate) {
@@ -369,6 +386,7 @@ impl Arrival {
         match self {
             Self::Closed { concurrency } => format!("c{concurrency}"),
             Self::Poisson { rate } => format!("r{rate}"),
+            Self::Trace => "trace".to_owned(),
         }
     }
 }

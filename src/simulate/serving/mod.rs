@@ -12,6 +12,7 @@ use wattrace_schema::{
     Engine, Hardware, RequestStage, RequestStatus, RunKind, RunManifest, SCHEMA_VERSION, Stages,
     TimestampNs, Workload,
 };
+use wattrace_trace::format::workload::{self, WorkloadRequest};
 use wattrace_trace::{AccuracyWriteRow, RequestRow, RunWriter, StepRow, TraceError};
 
 use crate::plan::{Arrival, EnginePlan, HardwarePlan, ServingRun, StagePlan};
@@ -139,8 +140,10 @@ fn live(context: &Context, run: &ServingRun, streams: Streams) -> Result<Lifecyc
     let formal_start_ns = server.profile.end_ns() + seconds_to_ns(WARMUP_TO_FORMAL_S);
     server.profile.hold(formal_start_ns, ready_w);
     server.transient_start_ns = Some(formal_start_ns);
-    let formal =
-        server.serve(&formal_load(run), &mut request_stream, &mut step_stream).map_err(too_long)?;
+    let trace = read_trace(context, run)?;
+    let formal = server
+        .serve(&formal_load(run, &trace), &mut request_stream, &mut step_stream)
+        .map_err(too_long)?;
 
     let Server { law, steps, mut profile, .. } = server;
     let formal_end_ns = formal.iter().map(|request| request.end_ns).max().unwrap_or_else(|| {
@@ -178,9 +181,18 @@ fn lead_ns(run: &ServingRun) -> i64 {
     seconds_to_ns(LEAD_S + longest / 1e3)
 }
 
+/// The requests of the workload's trace; none without one.
+fn read_trace(context: &Context, run: &ServingRun) -> Result<Vec<WorkloadRequest>, RunError> {
+    let Some(file) = &run.workload.trace else { return Ok(Vec::new()) };
+    workload::read(&context.plan_folder.join(file))
+        .map(|workload| workload.requests)
+        .map_err(|error| RunError::Message(error.with_causes()))
+}
+
 fn warmup_load(run: &ServingRun, requests: u32) -> Load<'_> {
     Load {
         arrival: Arrival::Closed { concurrency: run.entry.warmup.concurrency.get() },
+        trace: &[],
         requests: Some(requests),
         seconds: None,
         ramp_s: 0.0,
@@ -190,9 +202,10 @@ fn warmup_load(run: &ServingRun, requests: u32) -> Load<'_> {
     }
 }
 
-fn formal_load(run: &ServingRun) -> Load<'_> {
+fn formal_load<'a>(run: &'a ServingRun, trace: &'a [WorkloadRequest]) -> Load<'a> {
     Load {
         arrival: run.arrival,
+        trace,
         requests: run.entry.requests.map(|requests| requests.get()),
         seconds: run.entry.seconds.map(|seconds| seconds.get()),
         ramp_s: run.entry.ramp_s.get(),
@@ -497,13 +510,14 @@ fn manifest(context: &Context, run: &ServingRun, life: &Lifecycle) -> RunManifes
     let entry = &run.entry;
     let request_rate = match run.arrival {
         Arrival::Poisson { rate } => Some(rate),
-        Arrival::Closed { .. } => None,
+        Arrival::Closed { .. } | Arrival::Trace => None,
     };
     let arrival = match run.arrival {
         Arrival::Poisson { rate } => format!("arrivals: Poisson, {rate} requests per second"),
         Arrival::Closed { concurrency } => {
             format!("arrivals: closed loop of {concurrency} clients")
         }
+        Arrival::Trace => "arrivals and lengths: a request trace".to_owned(),
     };
     RunManifest {
         schema_version: SCHEMA_VERSION,
@@ -517,7 +531,7 @@ fn manifest(context: &Context, run: &ServingRun, life: &Lifecycle) -> RunManifes
         workload: Workload {
             task: Some(run.workload.task.clone()),
             dataset: run.workload.dataset.clone(),
-            trace: None,
+            trace: run.workload.trace.clone(),
             request_rate,
         },
         setting: None,

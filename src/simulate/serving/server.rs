@@ -11,6 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand::RngExt;
 use rand_distr::{Exp1, StandardNormal};
 use wattrace_schema::RequestStatus;
+use wattrace_trace::format::workload::WorkloadRequest;
 
 use crate::plan::{Arrival, FailurePlan, Lengths, TransientPlan};
 use crate::profile::PowerProfile;
@@ -62,6 +63,8 @@ pub(super) struct BoardPower {
 #[derive(Debug, Clone)]
 pub(super) struct Load<'a> {
     pub(super) arrival: Arrival,
+    /// Of [`Arrival::Trace`]: requests in the order of arrival.
+    pub(super) trace: &'a [WorkloadRequest],
     pub(super) requests: Option<u32>,
     pub(super) seconds: Option<f64>,
     pub(super) ramp_s: f64,
@@ -218,6 +221,7 @@ struct Client<'a> {
     due: BinaryHeap<Reverse<i64>>,
     /// Requests drawn or due.
     planned: u32,
+    start_ns: i64,
     latest_send_ns: i64,
 }
 
@@ -227,7 +231,7 @@ impl<'a> Client<'a> {
         let latest_send_ns = start_ns.saturating_add(span_ns);
         let due = BinaryHeap::new();
         let requests = Vec::new();
-        let mut client = Self { load, stream, requests, due, planned: 0, latest_send_ns };
+        let mut client = Self { load, stream, requests, due, planned: 0, start_ns, latest_send_ns };
         match load.arrival {
             Arrival::Closed { concurrency } => {
                 let share = load.ramp_s / f64::from(concurrency);
@@ -236,6 +240,7 @@ impl<'a> Client<'a> {
                 }
             }
             Arrival::Poisson { .. } => client.plan_after_poisson_pause(start_ns),
+            Arrival::Trace => client.plan_next_of_trace(),
         }
         client
     }
@@ -256,6 +261,14 @@ impl<'a> Client<'a> {
         }
     }
 
+    fn plan_next_of_trace(&mut self) {
+        if let (Arrival::Trace, Some(next)) =
+            (self.load.arrival, self.load.trace.get(self.planned as usize))
+        {
+            self.plan(self.start_ns.saturating_add_unsigned(next.offset_ns));
+        }
+    }
+
     fn next_arrival_ns(&self) -> Option<i64> {
         self.due.peek().map(|Reverse(due_ns)| *due_ns)
     }
@@ -267,12 +280,19 @@ impl<'a> Client<'a> {
         let request = self.draw(send_ns);
         self.requests.push(request);
         self.plan_after_poisson_pause(send_ns);
+        self.plan_next_of_trace();
         Some(self.requests.len() - 1)
     }
 
     fn draw(&mut self, send_ns: i64) -> Request {
-        let input_tokens = draw_length(self.load.input_tokens, self.stream);
-        let wanted = draw_length(self.load.output_tokens, self.stream);
+        // Requests of a trace are due in its order, one at a time.
+        let (input_tokens, wanted) = match self.load.trace.get(self.requests.len()) {
+            Some(request) => (request.input_tokens, request.output_tokens),
+            None => (
+                draw_length(self.load.input_tokens, self.stream),
+                draw_length(self.load.output_tokens, self.stream),
+            ),
+        };
         let (status, output_tokens) = self.draw_fate(wanted);
         Request { send_ns, end_ns: send_ns, input_tokens, output_tokens, status, first_step: 0 }
     }

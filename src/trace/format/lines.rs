@@ -1,9 +1,9 @@
 //! Reads a text file line by line in bounded memory.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::{Bytes, Input};
 use crate::TraceError;
 
 /// Longest line that is read; loadgen's digests of its own sources fill 140 kB.
@@ -11,28 +11,27 @@ const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// One line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub struct Line<'a> {
     /// Number, from 1.
-    pub(super) number: u64,
+    pub number: u64,
     /// Text without its end, or what is wrong with it.
-    pub(super) text: Result<&'a str, &'static str>,
+    pub text: Result<&'a str, &'static str>,
     /// Whether the line was ended; false only for a last line that may have been cut off.
-    pub(super) ended: bool,
+    pub ended: bool,
 }
 
 /// The lines of a file.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     path: PathBuf,
     reader: R,
     buffer: Vec<u8>,
     number: u64,
 }
 
-impl Lines<BufReader<File>> {
+impl Lines<Bytes> {
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(TraceError::io("read", path))?;
-        Ok(Self::new(path, BufReader::new(file)))
+        Input::new(path).lines()
     }
 }
 
@@ -45,7 +44,7 @@ impl<R: BufRead> Lines<R> {
     ///
     /// # Errors
     /// When the file cannot be read or a line is absurdly long.
-    pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
+    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         self.buffer.clear();
         let mut bounded = (&mut self.reader).take(MAX_LINE_BYTES);
         let read = bounded.read_until(b'\n', &mut self.buffer);

@@ -6,8 +6,10 @@ use wattrace_schema::TimestampNs;
 
 /// Which number of a date is the month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DateOrder {
+pub enum DateOrder {
+    /// `12-31-2025`.
     MonthFirst,
+    /// `31-12-2025`.
     DayFirst,
 }
 
@@ -48,6 +50,11 @@ impl LoggedTime {
         })
     }
 
+    /// The year, which stands last.
+    pub(super) const fn year(self) -> i16 {
+        self.year
+    }
+
     /// The date and time, if there is such a date in that order.
     pub(super) fn date_time(self, order: DateOrder) -> Option<DateTime> {
         let (month, day) = match order {
@@ -59,7 +66,7 @@ impl LoggedTime {
     }
 }
 
-fn time_of_day(text: &str) -> Option<Time> {
+pub(super) fn time_of_day(text: &str) -> Option<Time> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = clock.split(':');
     let mut two_digits = || digits(parts.next()?, 2)?.try_into().ok();
@@ -121,7 +128,7 @@ pub(super) fn to_timestamp(zone: &TimeZone, local: DateTime) -> Result<Timestamp
     let timestamp = zone.to_ambiguous_timestamp(local).unambiguous().map_err(|_| {
         format!(
             "clocks changed at {local}, which came twice or never; give the offset of the log, such as \
-             \"-07:00\", as the time zone"
+             \"-07:00\", as the time zone (--tz)"
         )
     })?;
     i64::try_from(timestamp.as_nanosecond())
@@ -186,7 +193,7 @@ mod tests {
         let twice = "2024-11-03T01:30:00".parse().unwrap();
         insta::assert_snapshot!(
             to_timestamp(&zone, twice).unwrap_err(),
-            @r#"clocks changed at 2024-11-03T01:30:00, which came twice or never; give the offset of the log, such as "-07:00", as the time zone"#
+            @r#"clocks changed at 2024-11-03T01:30:00, which came twice or never; give the offset of the log, such as "-07:00", as the time zone (--tz)"#
         );
         assert!(to_timestamp(&zone, "2024-03-10T02:30:00".parse().unwrap()).is_err());
         assert!(to_timestamp(&zone, "0001-01-01T00:00:00".parse().unwrap()).is_err());

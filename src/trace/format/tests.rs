@@ -1,3 +1,4 @@
+use super::testing::Expected;
 use super::*;
 
 /// A folder of real logs beside the checkout (or where `WATTRACE_SHARED_DATA` says), read in place;
@@ -39,7 +40,7 @@ fn an_input_that_is_not_there_fails_alone() {
             import(format.name, &inputs, Path::new("a"), &ImportOptions::default()).unwrap();
         assert_eq!((summary.runs.len(), summary.failed.len()), (0, 2), "{}", format.name);
         assert!(summary.failed[0].contains("/nowhere/a"), "{:?}", summary.failed);
-        assert!((format.detect)(&inputs[0]).is_none());
+        assert!(format.detect(&inputs[0]).is_none());
     }
 }
 
@@ -48,4 +49,330 @@ fn ids_are_names_of_folders() {
     assert_eq!(safe_run_id("Llama 3.1/8B: ü"), "Llama_3.1_8B___");
     assert_eq!(safe_run_id("../up"), "_._up");
     assert_eq!(safe_run_id(&"x".repeat(500)).len(), 200);
+}
+
+/// A minimal input of every format that reads parts, written by us.
+const CASES: &[testing::Case] = &[
+    case("alumet", alumet::tests::MINIMAL),
+    case("amd-smi", amd_smi::tests::MINIMAL),
+    case("dcgm", dcgm::tests::MINIMAL),
+    case("ipmi-dcmi", ipmi_dcmi::tests::MINIMAL),
+    case("nvidia-dmon", nvidia_dmon::tests::MINIMAL),
+    case("nvidia-smi", nvidia_smi::tests::MINIMAL),
+    case("pdu-csv", pdu_csv::tests::MINIMAL),
+    case("redfish", redfish::tests::MINIMAL),
+    case("rocm-smi", rocm_smi::tests::MINIMAL),
+    testing::Case { format: "aiperf", bytes: aiperf::tests::REQUESTS },
+    testing::Case { format: "aiperf", bytes: aiperf::tests::TELEMETRY },
+    testing::Case { format: "codecarbon", bytes: codecarbon::tests::MINIMAL },
+    testing::Case { format: "genai-perf", bytes: genai_perf::tests::MINIMAL },
+    testing::Case { format: "guidellm", bytes: guidellm::tests::MINIMAL },
+    testing::Case { format: "inference-perf", bytes: inference_perf::tests::MINIMAL },
+    testing::Case { format: "llama-bench", bytes: llama_bench::tests::LIST },
+    testing::Case { format: "llama-bench", bytes: llama_bench::tests::TABLE },
+    testing::Case { format: "llamacpp", bytes: llamacpp::tests::RESPONSES },
+    testing::Case { format: "llamacpp", bytes: llamacpp::tests::LOG },
+    testing::Case { format: "mlenergy-raw", bytes: mlenergy_raw::tests::RESULTS },
+    testing::Case { format: "mlenergy-raw", bytes: mlenergy_raw::tests::PROMETHEUS },
+    testing::Case { format: "tokenpowerbench", bytes: tokenpowerbench::tests::MINIMAL },
+    testing::Case { format: "trtllm-stats", bytes: trtllm_stats::tests::MINIMAL },
+    testing::Case { format: "sglang-bench", bytes: sglang_bench::tests::MINIMAL },
+    testing::Case { format: "sglang-log", bytes: sglang_log::tests::MINIMAL },
+    testing::Case { format: "vllm-bench", bytes: vllm_bench::tests::MINIMAL },
+    testing::Case { format: "vllm-log", bytes: vllm_log::tests::MINIMAL },
+    case("wattameter", wattameter::tests::MINIMAL),
+    case("zeus", zeus::tests::MINIMAL),
+];
+
+/// One unit mistaken for another is an error of a factor of a thousand or more.
+const UNITS: &[testing::UnitCase] = &[
+    unit(
+        "alumet",
+        "power in mW",
+        "metric;timestamp;value;resource_kind;resource_id;consumer_kind\n\
+         nvml_instant_power_mW;2025-01-15T12:34:56Z;412340;gpu;0;local_machine\n",
+        Expected::PowerW(412.34),
+    ),
+    unit(
+        "alumet",
+        "power in W",
+        "metric;timestamp;value;resource_kind;resource_id;consumer_kind\n\
+         nvml_instant_power_W;2025-01-15T12:34:56Z;412.34;gpu;0;local_machine\n",
+        Expected::PowerW(412.34),
+    ),
+    unit(
+        "amd-smi",
+        "bare CSV counter in J",
+        "timestamp,gpu,total_energy_consumption\n1736944496,0,1000000.5\n",
+        Expected::EnergyJ(1_000_000.5),
+    ),
+    unit(
+        "amd-smi",
+        "JSON counter in MJ",
+        r#"[{"timestamp": 1736944496, "gpu": 0, "energy": {"total_energy_consumption": {"value": 1.5, "unit": "MJ"}}}]"#,
+        Expected::EnergyJ(1_500_000.0),
+    ),
+    unit(
+        "amd-smi",
+        "JSON counter in mJ",
+        r#"[{"timestamp": 1736944496, "gpu": 0, "energy": {"total_energy_consumption": {"value": 1.5, "unit": "mJ"}}}]"#,
+        Expected::EnergyJ(0.0015),
+    ),
+    unit(
+        "amd-smi",
+        "JSON power in mW",
+        r#"[{"timestamp": 1736944496, "gpu": 0, "power": {"socket_power": {"value": 238000, "unit": "mW"}}}]"#,
+        Expected::PowerW(238.0),
+    ),
+    unit(
+        "dcgm",
+        "counter in mJ",
+        "# 1736944496\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"a\",gpu=\"0\"} 1500\n",
+        Expected::EnergyJ(1.5),
+    ),
+    unit(
+        "dcgm",
+        "memory in MiB",
+        "# 1736944496\nDCGM_FI_DEV_POWER_USAGE{UUID=\"a\",gpu=\"0\"} 1\n\
+         DCGM_FI_DEV_FB_USED{UUID=\"a\",gpu=\"0\"} 2\n",
+        Expected::MemoryBytes(2_097_152),
+    ),
+    unit(
+        "ipmi-dcmi",
+        "watts",
+        "1736944496\nInstantaneous power reading: 1500 Watts\nPower reading state is: activated\n",
+        Expected::PowerW(1500.0),
+    ),
+    unit(
+        "nvidia-dmon",
+        "power in mW by the second header line",
+        "# Date Time gpu pwr\n# YYYYMMDD HH:MM:SS Idx mW\n 20250115 12:34:56 0 412340\n",
+        Expected::PowerW(412.34),
+    ),
+    unit(
+        "nvidia-dmon",
+        "memory whose MB are of 2^20 bytes",
+        "# Date Time gpu pwr fb\n# YYYYMMDD HH:MM:SS Idx W MB\n 20250115 12:34:56 0 412 3\n",
+        Expected::MemoryBytes(3_145_728),
+    ),
+    unit(
+        "nvidia-smi",
+        "power in mW by the header",
+        "timestamp, index, power.draw [mW]\n2025/01/15 12:34:56.000, 0, 412340\n",
+        Expected::PowerW(412.34),
+    ),
+    unit(
+        "nvidia-smi",
+        "power in kW by the cell",
+        "timestamp, index, power.draw [W]\n2025/01/15 12:34:56.000, 0, 0.41234 kW\n",
+        Expected::PowerW(412.34),
+    ),
+    unit(
+        "nvidia-smi",
+        "memory in GB by the header",
+        "timestamp, index, power.draw [W], memory.used [GB]\n2025/01/15 12:34:56.000, 0, 1 W, 70\n",
+        Expected::MemoryBytes(70_000_000_000),
+    ),
+    unit(
+        "nvidia-smi",
+        "memory in MiB",
+        "timestamp, index, power.draw [W], memory.used [MiB]\n2025/01/15 12:34:56.000, 0, 1 W, 2 MiB\n",
+        Expected::MemoryBytes(2_097_152),
+    ),
+    unit(
+        "pdu-csv",
+        "counter in kWh",
+        "time,outlet,energy (kWh)\n2025-01-15T12:34:56Z,1,2.5\n",
+        Expected::EnergyJ(9_000_000.0),
+    ),
+    unit(
+        "pdu-csv",
+        "counter in Wh",
+        "time,outlet,energy_wh\n2025-01-15T12:34:56Z,1,2.5\n",
+        Expected::EnergyJ(9_000.0),
+    ),
+    unit(
+        "pdu-csv",
+        "power in mW by the header",
+        "time,outlet,power (mW)\n2025-01-15T12:34:56Z,1,812500\n",
+        Expected::PowerW(812.5),
+    ),
+    unit(
+        "pdu-csv",
+        "power in units that may be milli or mega",
+        "time,outlet,power_mw\n2025-01-15T12:34:56Z,1,812500\n",
+        Expected::Refused(
+            "\"input\" line 1: column \"power_mw\" may be in milli- or in mega-units; expected the unit in \
+             brackets, such as \"power (mW)\"",
+        ),
+    ),
+    unit(
+        "redfish",
+        "counter in kWh",
+        r#"{"t": 1736944496, "body": {"@odata.id": "/redfish/v1/Chassis/1/EnvironmentMetrics", "EnergykWh": {"Reading": 2.5}}}"#,
+        Expected::EnergyJ(9_000_000.0),
+    ),
+    unit(
+        "redfish",
+        "counter in J",
+        r#"{"t": 1736944496, "body": {"@odata.id": "/redfish/v1/Chassis/1/EnvironmentMetrics", "EnergyJoules": {"Reading": 2.5}}}"#,
+        Expected::EnergyJ(2.5),
+    ),
+    unit(
+        "redfish",
+        "sensor in kW",
+        r#"{"t": 1736944496, "body": {"@odata.id": "/x", "ReadingType": "Power", "Reading": 1.5, "ReadingUnits": "kW", "PhysicalContext": "Chassis"}}"#,
+        Expected::PowerW(1500.0),
+    ),
+    unit(
+        "rocm-smi",
+        "counter in µJ",
+        "1736944496\n{\"card0\": {\"Accumulated Energy (uJ)\": \"1500000\"}}\n",
+        Expected::EnergyJ(1.5),
+    ),
+    unit(
+        "wattameter",
+        "power in mW",
+        "# timestamp reading-time[ns] gpu-0[mW] gpu-0[C]\n 2025-01-15_12:34:56.1 5 75832 41C\n",
+        Expected::PowerW(75.832),
+    ),
+    unit(
+        "wattameter",
+        "power in W",
+        "# timestamp reading-time[ns] gpu-0[W] gpu-0[C]\n 2025-01-15_12:34:56.1 5 75.832 41C\n",
+        Expected::PowerW(75.832),
+    ),
+    unit(
+        "wattameter",
+        "counter in µJ",
+        "# timestamp reading-time[ns] cpu-0[uJ] x\n 2025-01-15_12:34:56.1 5 1500000 x\n",
+        Expected::EnergyJ(1.5),
+    ),
+    unit(
+        "wattameter",
+        "counter in mJ",
+        "# timestamp reading-time[ns] cpu-0[mJ] x\n 2025-01-15_12:34:56.1 5 1500000 x\n",
+        Expected::EnergyJ(1500.0),
+    ),
+    testing::UnitCase {
+        format: "aiperf",
+        what: "counter in MJ",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::EnergyJ(1_234_500.0),
+    },
+    testing::UnitCase {
+        format: "aiperf",
+        what: "power in W",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::PowerW(412.5),
+    },
+    testing::UnitCase {
+        format: "aiperf",
+        what: "memory in GB, not GiB",
+        bytes: aiperf::tests::TELEMETRY,
+        expected: testing::Expected::MemoryBytes(70_000_000_000),
+    },
+    testing::UnitCase {
+        format: "codecarbon",
+        what: "energy in kWh",
+        bytes: codecarbon::tests::MINIMAL,
+        expected: testing::Expected::Claim("gpu_energy_j", 36_000.0),
+    },
+    testing::UnitCase {
+        format: "codecarbon",
+        what: "power in W",
+        bytes: codecarbon::tests::MINIMAL,
+        expected: testing::Expected::Claim("gpu_power_w", 360.0),
+    },
+    testing::UnitCase {
+        format: "mlenergy-raw",
+        what: "power in W",
+        bytes: mlenergy_raw::tests::RESULTS,
+        expected: testing::Expected::PowerW(300.0),
+    },
+    testing::UnitCase {
+        format: "mlenergy-raw",
+        what: "energy in J",
+        bytes: mlenergy_raw::tests::RESULTS,
+        expected: testing::Expected::Claim("steady_energy_j", 3000.0),
+    },
+    testing::UnitCase {
+        format: "guidellm",
+        what: "latency in s, claimed in ms",
+        bytes: guidellm::tests::MINIMAL,
+        expected: testing::Expected::Claim("e2e_p50_ms", 500.0),
+    },
+    testing::UnitCase {
+        format: "llama-bench",
+        what: "time in ns, claimed in s/token",
+        bytes: llama_bench::tests::TABLE,
+        expected: testing::Expected::Claim("tau_s", 0.01),
+    },
+    testing::UnitCase {
+        format: "tokenpowerbench",
+        what: "energy in J",
+        bytes: tokenpowerbench::tests::MINIMAL,
+        expected: testing::Expected::Claim("formal_energy_j", 3000.0),
+    },
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "statistics in ms beside lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "a duration in another unit",
+        bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
+        expected: testing::Expected::Refused(
+            "\"input\": holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" \
+             or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
+        ),
+    },
+];
+
+const fn case(format: &'static str, text: &'static str) -> testing::Case {
+    testing::Case { format, bytes: text.as_bytes() }
+}
+
+const fn unit(
+    format: &'static str,
+    what: &'static str,
+    text: &'static str,
+    expected: Expected,
+) -> testing::UnitCase {
+    testing::UnitCase { format, what, bytes: text.as_bytes(), expected }
+}
+
+#[test]
+fn every_format_has_a_minimal_case_that_is_detected_and_imports() {
+    for format in testing::part_formats() {
+        assert!(CASES.iter().any(|case| case.format == format), "{format} has no minimal case");
+    }
+    for case in CASES {
+        assert!(testing::detected(case.format, case.bytes).is_some(), "{}", case.format);
+        let strict = ImportOptions { strict: true, ..testing::options() };
+        let (runs, notes, failed) = testing::imported(case.format, case.bytes, &strict);
+        assert!(!runs.is_empty() && failed.is_empty(), "{}: {notes:?} {failed:?}", case.format);
+    }
+}
+
+#[test]
+fn no_minimal_case_looks_like_another_format() {
+    for case in CASES {
+        let (_folder, path) = testing::file(case.bytes);
+        let found = detect(&path);
+        let names: Vec<&str> = found.iter().map(|found| found.format.name).collect();
+        assert_eq!(names, [case.format]);
+    }
+}
+
+#[test]
+fn mutated_inputs_never_panic() {
+    testing::mutated_inputs_never_panic(CASES);
+}
+
+#[test]
+fn units_are_told_apart() {
+    testing::units_are_told_apart(UNITS);
 }

@@ -12,7 +12,7 @@ use wattrace_schema::{
 };
 
 use super::folders;
-use super::{Format, ImportOptions, ImportSummary, file_name, head, safe_run_id};
+use super::{Format, ImportOptions, ImportSummary, Reader, file_name, head, safe_run_id};
 use crate::geometry::published_geometry;
 use crate::{RunWriter, TraceError};
 
@@ -21,8 +21,7 @@ pub(super) const FORMAT: Format = Format {
     title: "ML.ENERGY leaderboard v3: tables of measured configurations (tasks/*.json)",
     recovers: "claimed J/token, batch size, time per token, output length, power, gaps between tokens",
     lacks: "raw rows, decode apart from prefill, start-up and release; geometry of any but well-known dense models",
-    detect,
-    import,
+    reader: Reader::Runs { detect, import },
 };
 
 const NAME: &str = "mlenergy-leaderboard";

@@ -57,7 +57,7 @@ impl Detail {
                 Ok(entry) => detail.add(line.number, entry)?,
                 Err(error) => {
                     let message = format!("is no entry of the load generator: {error}");
-                    detail.skipped.add(strict, path, line.number, message)?;
+                    detail.skipped.add(strict, path, line.number, "lines", message)?;
                 }
             }
         }

@@ -20,7 +20,7 @@ use wattrace_schema::{
 };
 
 use super::folders;
-use super::{Format, ImportOptions, ImportSummary, file_name, head, local_time};
+use super::{Format, ImportOptions, ImportSummary, Reader, file_name, head, local_time};
 use crate::{PowerRow, RunWriter, TraceError};
 use clock::{Clock, Evidence};
 use files::{Place, RunFiles};
@@ -33,8 +33,7 @@ pub(super) const FORMAT: Format = Format {
     title: "MLPerf Inference power results: PTDaemon spl.txt with loadgen logs",
     recovers: "node power, the formal window, claimed token rate and latencies",
     lacks: "requests, accelerator power, start-up and release, model geometry",
-    detect,
-    import,
+    reader: Reader::Runs { detect, import },
 };
 
 const NAME: &str = "mlperf-power";
@@ -104,7 +103,7 @@ fn import_run(
     let place = files.place(&scenario);
 
     let mut notes = Vec::new();
-    notes.extend(detail.skipped.note(&files.detail));
+    notes.extend(detail.skipped.notes(&files.detail));
     let samples = Samples::survey(&files.spl, &session, options)?;
     let clocks = decide_clocks(&session, &samples, &detail, options)?;
     notes.extend(
@@ -181,7 +180,7 @@ impl Samples {
                 tally.ranging, tally.other
             );
         }
-        if let Some(note) = tally.skipped.note(path) {
+        for note in tally.skipped.notes(path) {
             message += &format!("; {note}");
         }
         Err(TraceError::Format { path: path.to_owned(), line: None, message })
@@ -250,7 +249,7 @@ impl Written {
     fn notes(&self, samples: &Samples, session: &Session) -> Vec<String> {
         let file = file_name(&samples.path);
         let mut notes = Vec::new();
-        notes.extend(self.tally.skipped.note(&samples.path));
+        notes.extend(self.tally.skipped.notes(&samples.path));
         let (absent, line) = self.absent;
         if absent > 0 {
             notes.push(format!(

@@ -142,7 +142,7 @@ pub(super) fn each_sample(
         let sample = match parsed {
             Ok(sample) => sample,
             Err(message) => {
-                tally.skipped.add(strict, path, line.number, message)?;
+                tally.skipped.add(strict, path, line.number, "lines", message)?;
                 continue;
             }
         };

@@ -330,7 +330,7 @@ fn cut_off_and_broken_lines_are_counted_or_refused() {
     let mut case = Case::new();
     case.spl = format!("{}rubbish\n\u{fffd}\n{}", sample(0, "1000.0"), case.spl);
     let (_, notes) = case.import();
-    let note = "run_1_spl.txt: 2 lines skipped, the first is line 2: does not start with \"Time,\"; \
+    let note = "run_1_spl.txt: 2 lines skipped, 2, 3; line 2: does not start with \"Time,\"; \
                 expected a PTDaemon sample";
     assert!(notes.iter().any(|text| text.ends_with(note)), "{notes:?}");
 }

@@ -1,0 +1,25 @@
+//! A request of which nothing is known yet.
+
+use wattrace_schema::{RequestStage, RequestStatus};
+
+use crate::RequestRow;
+
+/// A successful formal request without times and tokens.
+pub(super) fn bare_request(request_id: String) -> RequestRow {
+    RequestRow {
+        request_id,
+        stage: RequestStage::Formal,
+        t_send_ns: None,
+        t_first_token_ns: None,
+        t_end_ns: None,
+        status: RequestStatus::Ok,
+        error: None,
+        input_tokens: None,
+        output_tokens: None,
+        reasoning_tokens: None,
+        itl_ns: None,
+        itl_tokens: None,
+        ttft_ns: None,
+        e2e_ns: None,
+    }
+}

@@ -1,0 +1,214 @@
+//! Imports through the program: single inputs, joins, mappings; and our own captures of a real server,
+//! whose benchmark printed statistics of its own.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{read_csv, shared_data, wattrace};
+use wattrace_trace::{ReadOptions, list_archive, read_run};
+
+fn captured() -> Option<PathBuf> {
+    let folder = shared_data().map(|data| data.join("captured")).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        println!("skipped: our captures are not beside the checkout");
+    }
+    folder
+}
+
+/// Runs the program with blank-separated words; `{}` stands for the next path.
+fn run(words: &str, paths: &[&Path]) -> support::Ended {
+    let mut paths = paths.iter();
+    let arguments: Vec<std::ffi::OsString> = words
+        .split_whitespace()
+        .map(|word| match word {
+            "{}" => paths.next().unwrap().as_os_str().to_owned(),
+            word => word.into(),
+        })
+        .collect();
+    wattrace(arguments)
+}
+
+/// The one row of the runs table after an import and an analysis.
+fn analysed(archive: &Path, results: &Path) -> Vec<BTreeMap<String, String>> {
+    let ended = run("analyze {} --out {} --goodput ttft:500 tpot:60", &[archive, results]);
+    assert!(ended.code <= 1, "{ended:?}");
+    read_csv(&results.join("runs.csv"))
+}
+
+#[test]
+fn recomputed_statistics_equal_those_that_the_tool_printed() {
+    let Some(captured) = captured() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["vllm_bench_detailed", "sweep_rate_1", "sweep_rate_2", "sweep_rate_3"] {
+        let file = captured.join(name).with_extension("json");
+        let archive = folder.path().join(name);
+        let ended = run("import vllm-bench {} --tz UTC --strict --out {}", &[&file, &archive]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let rows = analysed(&archive, &folder.path().join(format!("{name}-results")));
+        let printed: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let close = |column: &str, key: &str| {
+            let expected = printed[key].as_f64().unwrap_or_else(|| panic!("{name}: {key}"));
+            let value =
+                rows[0][column].parse::<f64>().unwrap_or_else(|_| panic!("{name}: {column}"));
+            // Times are rounded to nanoseconds on the way in.
+            assert!(
+                (value - expected).abs() <= 1e-6 * expected.abs(),
+                "{name}: {column} is {value}, the tool printed {key} {expected}"
+            );
+        };
+        for (ours, theirs) in [("ttft", "ttft"), ("tpot", "tpot"), ("itl", "itl"), ("e2e", "e2el")]
+        {
+            close(&format!("{ours}_mean_ms"), &format!("mean_{theirs}_ms"));
+            close(&format!("{ours}_p50_ms"), &format!("median_{theirs}_ms"));
+            for percentile in ["p90", "p95", "p99"] {
+                close(&format!("{ours}_{percentile}_ms"), &format!("{percentile}_{theirs}_ms"));
+            }
+            // The tool's standard deviation is of the population; ours of the sample stands beside it.
+            close(&format!("{ours}_std_population_ms"), &format!("std_{theirs}_ms"));
+            let std =
+                |column: &str| rows[0][&format!("{ours}_{column}_ms")].parse::<f64>().unwrap();
+            assert!(std("std") > std("std_population"), "{name}: {ours}");
+        }
+        close("output_throughput_tok_s", "output_throughput");
+        close("request_throughput_req_s", "request_throughput");
+        close("request_goodput_req_s", "request_goodput");
+        close("output_tokens", "total_output_tokens");
+    }
+}
+
+#[test]
+fn a_benchmark_and_its_servers_log_come_onto_one_clock() {
+    let Some(captured) = captured() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let ended = run(
+        "import join --requests {} --steps {} --tz UTC --year 2026 --strict --run-id joined --out {}",
+        &[&captured.join("vllm_bench_detailed.json"), &captured.join("vllm_server.log"), &archive],
+    );
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let listing = list_archive(&archive).unwrap();
+    let run = read_run(&listing.runs[0], ReadOptions::default()).unwrap().run;
+    let stages = &run.manifest.stages;
+    // The benchmark's date is its end to a second, so its window is widened by that.
+    const SECOND_NS: i64 = 1_000_000_000;
+    let window = stages.formal_start.unwrap().nanos() - SECOND_NS
+        ..=stages.formal_end.unwrap().nanos() + SECOND_NS;
+    let steps = run.steps.as_ref().unwrap();
+    let of_window = (0..steps.len()).filter(|index| window.contains(&steps.t_end_ns[*index]));
+    let (prefill, new) = of_window.fold((0_u64, 0_u64), |(prefill, new), index| {
+        (prefill + u64::from(steps.prefill_tokens[index]), new + u64::from(steps.new_tokens[index]))
+    });
+    // 60 prompts of 60 tokens; 60 answers of 40 tokens, whose first ones prefill iterations yield.
+    assert_eq!((prefill, new), (3600, 2340));
+    let clocks: Vec<String> = run
+        .manifest
+        .provenance
+        .inputs
+        .iter()
+        .map(|input| {
+            let clock = &input.clock;
+            format!(
+                "{}: {} {}, to {} ms",
+                input.role.as_deref().unwrap_or_default(),
+                clock.base.name(),
+                clock.zone.as_deref().unwrap_or_default(),
+                clock.uncertainty_ns.unwrap() / 1_000_000
+            )
+        })
+        .collect();
+    println!("{clocks:?}");
+    assert_eq!(clocks[0], "requests: monotonic UTC, to 1000 ms");
+    assert_eq!(run.manifest.engine.version.as_deref(), Some("0.32.0"));
+}
+
+#[test]
+fn appended_results_are_two_runs_and_failures_are_kept() {
+    let Some(captured) = captured() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let file = captured.join("appended.json");
+    let ended = run("import vllm-bench {} --tz UTC --strict --out {}", &[&file, &archive]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.ends_with("2 imported, 0 failed\n"), "{ended:?}");
+    let rows = analysed(&archive, &folder.path().join("results"));
+    let counts: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (row["requests_total"].as_str(), row["requests_failed"].as_str()))
+        .collect();
+    assert_eq!(counts, [("8", "0"), ("6", "6")]);
+    assert_eq!(rows[1]["ttft_mean_ms"], "", "no request, no latency");
+}
+
+#[test]
+fn every_capture_is_told_by_its_content() {
+    let Some(captured) = captured() else { return };
+    for (file, format) in [
+        ("vllm_bench_detailed.json", "vllm-bench"),
+        ("appended.json", "vllm-bench"),
+        ("vllm_server.log", "vllm-log"),
+    ] {
+        let ended = run("import --detect {}", &[&captured.join(file)]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(ended.stdout.starts_with(&format!("{format}: ")), "{file}: {ended:?}");
+    }
+}
+
+const MAP: &str = r#"
+table = "power"
+source = { id = "meter", scope = "node", reading = "instant", nominal_interval_ms = 1000 }
+[columns]
+t = { column = "time", unit = "s" }
+power_w = { column = "power", unit = "kW" }
+device = { constant = "node" }
+"#;
+
+#[test]
+fn a_mapped_table_becomes_a_run_and_skipped_rows_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let map = file("map.toml", MAP);
+    let table =
+        file("meter.csv", "time,power\n1736944496,1.5\n1736944497,broken\n1736944498,1.7\n");
+    let archive = folder.path().join("archive");
+    let ended = run("import --map {} {} --out {}", &[&map, &table, &archive]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("meter.csv line 3 skipped: column \"power\": \"broken\" is no number"),
+        "{ended:?}"
+    );
+    assert_eq!(run("check {}", &[&archive]).code, 0);
+    let strict = folder.path().join("strict");
+    let ended = run("import --map {} {} --strict --out {}", &[&map, &table, &strict]);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.stderr.contains("line 3: column \"power\""), "{ended:?}");
+}
+
+#[test]
+fn bad_usage_names_the_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    for (words, message) in [
+        ("import join --requests x --out {}", "--run-id"),
+        ("import join --run-id r --out {}", "--power, --requests or --steps"),
+        ("import nothing x --out {}", "no format is called \"nothing\""),
+        ("import vllm-bench --out {}", "needs a file or a folder"),
+        ("import vllm-bench x --anchor noon --out {}", "is no time of an anchor"),
+        ("import vllm-bench x --stage formal_start --out {}", "expected a stage and a time"),
+        ("import --map {} x --out y", "cannot read"),
+    ] {
+        let ended = run(words, &[out]);
+        assert_eq!(ended.code, 2, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(message), "{words}: {ended:?}");
+    }
+}
