@@ -7,12 +7,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::command::capacity::Capacity;
 use crate::command::compare::Compare;
 use crate::command::coverage::Coverage;
-use crate::command::goodput::Goodput;
-use crate::command::report::Report;
 use crate::command::explain::Explain;
+use crate::command::goodput::Goodput;
 use crate::command::import::Import;
 use crate::command::notebook::Notebook;
 use crate::command::rank::Rank;
+use crate::command::report::Report;
 use crate::command::tables::Tables;
 
 /// Re-analyses archived energy traces of LLM inference: every metric recomputed from raw rows, with its
