@@ -536,3 +536,87 @@ fn published_power_logs_give_tokens_per_joule_at_the_wall() {
         assert_eq!(reasons["goodput_tok_s"], "no-slo");
     }
 }
+
+/// The number at position 0.99 (n - 1) of the sorted values, between its neighbours.
+fn p99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let position = 0.99 * (values.len() - 1) as f64;
+    let lower = position as usize;
+    let upper = (lower + 1).min(values.len() - 1);
+    values[lower] + (values[upper] - values[lower]) * (position - lower as f64)
+}
+
+#[test]
+fn a_captured_vllm_sweep_yields_its_goodput_and_says_what_was_not_measured() {
+    let Some(data) = shared_data() else {
+        println!("skipped: the published logs (../shared/data) are not beside this checkout");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let spec = folder.path().join("spec.yaml");
+    let text = SPEC.replace("name: test-model", "name: smollm2").replace(
+        "request_rates: [1], warmup_s: 0, window_s: 20",
+        "request_rates: [1, 2, 3], warmup_s: 0, window_s: 30",
+    );
+    std::fs::write(&spec, text).unwrap();
+    let rates = [1, 2, 3];
+    let inputs = rates.map(|rate| data.join(format!("captured/sweep_rate_{rate}.json")));
+    let [one, two, three] = &inputs;
+    let ended = command(
+        &["import", "vllm-bench", "--tz", "UTC"],
+        &[("", one), ("", two), ("", three), ("--out", &archive)],
+    );
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = command(&["goodput", "--json"], &[("", &archive), ("--spec", &spec)]);
+    let tables = json(&ended);
+    let sweep = tables["sweep"].as_array().unwrap();
+    assert_eq!(sweep.len(), 3);
+
+    // The same from the file itself: requests sent and tokens generated in the first 30 s.
+    let mut good = Vec::new();
+    for ((rate, input), row) in rates.iter().zip(&inputs).zip(sweep) {
+        let file: Value = serde_json::from_slice(&std::fs::read(input).unwrap()).unwrap();
+        let numbers = |value: &Value| -> Vec<f64> {
+            value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+        };
+        let (sent, ttfts) = (numbers(&file["start_times"]), numbers(&file["ttfts"]));
+        let first = sent.iter().copied().fold(f64::INFINITY, f64::min);
+        let (mut tokens, mut ttft_ms, mut tpot_ms) = (0, Vec::new(), Vec::new());
+        for index in 0..sent.len() {
+            let gaps = numbers(&file["itls"][index]);
+            let mut t = sent[index] - first + ttfts[index];
+            let times = std::iter::once(t).chain(gaps.iter().map(|gap| {
+                t += gap;
+                t
+            }));
+            tokens += times.filter(|t| *t <= 30.0).count();
+            if sent[index] - first < 30.0 {
+                ttft_ms.push(ttfts[index] * 1e3);
+                tpot_ms.push(gaps.iter().sum::<f64>() / gaps.len() as f64 * 1e3);
+            }
+        }
+        assert_eq!(row["request_rate"], f64::from(*rate));
+        assert_near(&row["output_tok_s"], tokens as f64 / 30.0, 1e-9);
+        let (ttft_ms, tpot_ms) = (p99(ttft_ms), p99(tpot_ms));
+        assert_near(&row["ttft_p99_ms"], ttft_ms, 1e-5);
+        assert_near(&row["tpot_p99_ms"], tpot_ms, 1e-5);
+        let meets = ttft_ms <= 500.0 && tpot_ms <= 60.0;
+        assert_eq!(row["meets_slo"], meets, "{row}");
+        good.push(meets);
+    }
+    // At 3 requests per second the p99 time to first token is above two seconds.
+    assert_eq!(good, [true, true, false]);
+    let goodput = &tables["goodput"][0];
+    assert_eq!(goodput["request_rate"], 2.0);
+    assert_eq!(goodput["goodput_tok_s"], sweep[1]["output_tok_s"]);
+    let flags = goodput["flags"].to_string();
+    assert!(!flags.contains("at-sweep-end") && !flags.contains("non-monotone"), "{flags}");
+    assert!(flags.contains("too-few-repeats") && flags.contains("spec-given"), "{flags}");
+    let reasons: BTreeMap<String, String> =
+        serde_json::from_str(goodput["reasons"].as_str().unwrap()).unwrap();
+    assert_eq!(reasons["board_power_w"], "no-gpu-power");
+    assert_eq!(reasons["node_power_w"], "no-node-power");
+    assert_eq!(reasons["tokens_per_joule"], "no-node-power");
+    assert_eq!(reasons["mbu"], "no-steps");
+}

@@ -60,7 +60,7 @@ fn main() {
     });
     let read = shortest(|| {
         runs.par_iter().for_each(|run| {
-            read_run(run, ReadOptions { verify: false, accuracy: false })
+            read_run(run, ReadOptions { verify: false, ..ReadOptions::default() })
                 .expect("the run is sound");
         });
     });

@@ -102,6 +102,8 @@ mod tests {
             requests: None,
             steps: None,
             accuracy: Vec::new(),
+            accelerators: Vec::new(),
+            engine_metrics: Vec::new(),
         }
     }
 

@@ -93,8 +93,12 @@ fn recorded_options(results: &Results) -> RankOptions {
 /// The serving runs of an archive, and whether a run could not be analysed.
 fn runs_of_archive(archive: &Path, output: &Output) -> Result<(Vec<ServingRun>, bool), Failure> {
     let locations = runs_of(archive)?;
-    let plan =
-        Plan { read: ReadOptions::default(), options: Options::default(), per_request: false };
+    let plan = Plan {
+        read: ReadOptions::default(),
+        options: Options::default(),
+        per_request: false,
+        service: None,
+    };
     let progress = output.progress(locations.len(), "reading");
     let mut records = Vec::with_capacity(locations.len());
     each_run(&locations, &plan, &progress, |done| {

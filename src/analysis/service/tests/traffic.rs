@@ -140,6 +140,7 @@ fn replicas_add_up_and_a_row_may_hold_several_iterations() {
         log.active_sequences.push(12);
         log.new_tokens.push(12);
         log.history_tokens.push(one.history_tokens[column]);
+        log.max_sequence_tokens.push(None);
         log.prefill_tokens.push(0);
         log.iterations.push(10);
         log.active_experts.push(None);
