@@ -664,7 +664,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let explainer = Explainer::open(&results_of(&archive(), dir.path())).unwrap();
         let explained = explainer.explain("serving-a", "formal_j_per_token").unwrap();
-        insta::assert_snapshot!(explanation(&explained, TextStyle::default()), @"");
+        let text = explanation(&explained, TextStyle::default());
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // 10 s at 500 W over 100 + 150 tokens.
+        for expected in [
+            "formal_j_per_token of run \"serving-a\" (simulated): 20.0 J/token",
+            "formula formal_energy_j / output_tokens",
+            "window 2026-01-31T12:00:10Z to 2026-01-31T12:00:20Z, 10 s",
+            "formal_energy_j = 5000.0 J",
+            "output_tokens = 250 tokens",
+            "counter no value, trapezoid 5000 J (counts)",
+            "source meter device gpu0: 5000 J",
+            "runs/serving-a/power.parquet: source and device as listed",
+            "runs/serving-a/requests.parquet: stage = formal, status = ok",
+        ] {
+            assert!(words.contains(expected), "{expected}\n{text}");
+        }
     }
 
     #[test]
