@@ -109,6 +109,12 @@ impl Sink {
         self.taken.notify_all();
     }
 
+    /// Whether rows are not taken any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,11 @@
 //! Power sources: what reads power, and how the command line names it.
 
+mod hwmon;
+mod nvml;
+mod rapl;
+mod replay;
 mod specification;
+mod sysfs;
 
 use wattrace_schema as schema;
 
@@ -146,18 +151,23 @@ pub fn open(
     id: &str,
     options: &SourceOptions,
 ) -> Result<Box<dyn PowerSource>, SourceError> {
-    let _ = (id, options);
-    let message = match specification {
-        // One arm a source, here, in the order of the documentation.
-        SourceSpecification::Nvml
-        | SourceSpecification::Amd
-        | SourceSpecification::Rapl
-        | SourceSpecification::Hwmon
+    let root = options.sys_root.as_deref().unwrap_or(std::path::Path::new("/"));
+    let library = options.nvml_library.as_deref();
+    let opened = match specification {
+        SourceSpecification::Nvml => nvml::NvmlSource::open(library, id).map(boxed),
+        SourceSpecification::Rapl => rapl::Rapl::open(root, id).map(boxed),
+        SourceSpecification::Hwmon => hwmon::Hwmon::open(root, id).map(boxed),
+        SourceSpecification::Replay { file } => replay::Replay::open(file, id).map(boxed),
+        SourceSpecification::Amd
         | SourceSpecification::Redfish { .. }
         | SourceSpecification::Ipmi { .. }
         | SourceSpecification::Snmp { .. }
-        | SourceSpecification::Dcgm { .. }
-        | SourceSpecification::Replay { .. } => "this build cannot read it".to_owned(),
+        | SourceSpecification::Dcgm { .. } => Err("this build cannot read it".to_owned()),
     };
-    Err(SourceError { specification: specification.to_string(), message })
+    let error = |message| SourceError { specification: specification.to_string(), message };
+    opened.map_err(error)
+}
+
+fn boxed(source: impl PowerSource + 'static) -> Box<dyn PowerSource> {
+    Box::new(source)
 }
