@@ -77,14 +77,16 @@ pub(crate) struct Recording {
 
 /// Start a service, measure it through its whole lifecycle, and stop it
 #[derive(Debug, Args)]
-#[command(after_help = "The published procedure: idle baseline, launch, ready, warm-up, formal requests, shutdown, release
+#[command(
+    after_help = "The published procedure: idle baseline, launch, ready, warm-up, formal requests, shutdown, release
 (every board within 5 % of its idle power for 30 s). Without --formal and --formal-seconds the formal
 window lasts until COMMAND ends by itself. Its output goes to logs/command.log of the run.
 
 Example:
   wattrace-record run --out archive/run-1 --power nvml --ready-url http://127.0.0.1:8000/health \\
       --warmup 'curl -sf http://127.0.0.1:8000/v1/completions -d @one.json' --formal ./benchmark.sh \\
-      -- vllm serve MODEL")]
+      -- vllm serve MODEL"
+)]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) recording: Recording,
@@ -131,10 +133,12 @@ pub(crate) struct Run {
 
 /// Record beside a service that is running already
 #[derive(Debug, Args)]
-#[command(after_help = "The formal window is the whole recording. It ends with Ctrl-C, SIGTERM, --seconds or the end of --pid.
+#[command(
+    after_help = "The formal window is the whole recording. It ends with Ctrl-C, SIGTERM, --seconds or the end of --pid.
 
 Example:
-  wattrace-record attach --out archive/run-2 --power nvml --power redfish=https://bmc --seconds 600")]
+  wattrace-record attach --out archive/run-2 --power nvml --power redfish=https://bmc --seconds 600"
+)]
 pub(crate) struct Attach {
     #[command(flatten)]
     pub(crate) recording: Recording,

@@ -215,3 +215,32 @@ impl RunClock {
         self.watch.lock().expect("no thread panics while it holds the watch").pairs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_dated_at_its_middle() {
+        let span = Span { start_ns: 1_000, end_ns: 1_500 };
+        assert_eq!((span.middle_ns(), span.length_ns()), (1_250, 500));
+    }
+
+    #[test]
+    fn the_clocks_of_the_system_show_no_step_and_a_wait_ends_with_its_time_or_the_stop() {
+        let clock = RunClock::start(Arc::new(SystemClock));
+        let stop = Stop::new();
+        let until_ns = clock.clock().monotonic_ns() + 1_000_000;
+        assert!(!clock.clock().wait(&stop, until_ns));
+        assert!(clock.clock().monotonic_ns() >= until_ns);
+        stop.raise();
+        assert!(clock.clock().wait(&stop, i64::MAX));
+        let pair = clock.observe();
+        assert_eq!(clock.pairs(), 2);
+        let carried_ns = clock.run_time_ns(pair.monotonic_ns);
+        assert!(
+            (carried_ns - pair.wall_ns).abs() < 50_000_000,
+            "unless somebody sets the clock now"
+        );
+    }
+}

@@ -133,9 +133,8 @@ impl Live {
     #[must_use]
     pub fn release(&self, hold_ns: i64) -> Release {
         let state = self.lock();
-        let judged: Vec<_> = judged(&state.devices)
-            .filter(|device| device.idle.mean_w().is_some())
-            .collect();
+        let judged: Vec<_> =
+            judged(&state.devices).filter(|device| device.idle.mean_w().is_some()).collect();
         if judged.is_empty() {
             return Release::Unknown;
         }
@@ -143,9 +142,8 @@ impl Live {
         let since_ns = judged.iter().map(|device| device.calm_since_ns).collect::<Option<Vec<_>>>();
         let since_ns = since_ns.and_then(|since_ns| since_ns.into_iter().max());
         let last_ns = judged.iter().filter_map(|device| Some(device.last?.0)).min();
-        let held = since_ns
-            .zip(last_ns)
-            .is_some_and(|(since_ns, last_ns)| last_ns - since_ns >= hold_ns);
+        let held =
+            since_ns.zip(last_ns).is_some_and(|(since_ns, last_ns)| last_ns - since_ns >= hold_ns);
         if held { Release::Held } else { Release::Waiting }
     }
 
@@ -154,7 +152,9 @@ impl Live {
     pub fn memory_released(&self) -> Option<bool> {
         let state = self.lock();
         let mut known = judged(&state.devices)
-            .filter_map(|device| Some((device.memory_bytes? as f64, device.idle_memory_bytes? as f64)))
+            .filter_map(|device| {
+                Some((device.memory_bytes? as f64, device.idle_memory_bytes? as f64))
+            })
             .peekable();
         known.peek()?;
         Some(known.all(|(now, idle)| now <= idle + (MEMORY_BAND * idle).max(MEMORY_ROOM_BYTES)))

@@ -130,13 +130,7 @@ impl Recording {
             last_flush: last_flush.clone(),
             flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
         };
-        let writer = spawn("writer", move || {
-            let result = writer.run();
-            if result.is_err() {
-                failed();
-            }
-            result
-        })?;
+        let writer = spawn("writer", move || writer.run(&failed))?;
         Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, writer })
     }
 
@@ -168,9 +162,8 @@ impl Recording {
     pub fn wait_for_first_reads(&self, limit: Duration) {
         let clock = self.context.clock.clock();
         let until_ns = clock.monotonic_ns().saturating_add_unsigned(limit.as_nanos() as u64);
-        let samplers = self.samplers.len() as u64;
-        let ticks = || self.punctuality.lock().unwrap_or_else(PoisonError::into_inner).ticks;
-        while ticks() < samplers && clock.monotonic_ns() < until_ns {
+        let read = || self.punctuality.lock().unwrap_or_else(PoisonError::into_inner).sources;
+        while read() < self.samplers.len() && clock.monotonic_ns() < until_ns {
             let next_ns = clock.monotonic_ns() + FIRST_READS_POLL_NS;
             if clock.wait(&self.context.stop, next_ns) {
                 return;
@@ -246,31 +239,43 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(self) -> Result<(), StoreError> {
+    /// Writes until the last flush. `failed` is called once, when the recording must end: writing fails
+    /// (then with an error), or space runs short (then what comes until the end is still written).
+    fn run(self, failed: &impl Fn()) -> Result<(), StoreError> {
         let clock = self.context.clock.clock();
+        let mut is_short_of_space = false;
         let result = loop {
             let due_ns = clock.monotonic_ns() + self.flush_ns;
             let is_last = clock.wait(&self.last_flush, due_ns);
-            if let Err(error) = self.flush() {
-                break Err(error);
+            let flushed = self.flush();
+            if is_last || flushed.is_err() {
+                break flushed;
             }
-            if is_last {
-                break Ok(());
-            }
-            let checked = self.store.lock().unwrap_or_else(PoisonError::into_inner).check_space();
-            if let Err(error) = checked {
-                self.context.note(format!("the recording ended early: {error}"));
-                break self.flush().and(Err(error));
+            // The lock is given back before it is taken again below.
+            let checked = self.store().check_space();
+            if let (false, Err(cause)) = (is_short_of_space, checked) {
+                is_short_of_space = true;
+                if let Err(error) = self.store().end_early(&cause) {
+                    break Err(error);
+                }
+                failed();
             }
         };
         // Whoever brings rows learns it now, and so does the lifecycle.
         self.context.sink.close();
+        if result.is_err() {
+            failed();
+        }
         result
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn flush(&self) -> Result<(), StoreError> {
         let rows = self.context.sink.take();
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store();
         let first_ns = self.context.clock.first().monotonic_ns;
         let elapsed_ns = self.context.clock.clock().monotonic_ns() - first_ns;
         let cost = Cost::measure(elapsed_ns, store.bytes_written(), &self.punctuality);

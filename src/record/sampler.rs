@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wattrace_trace::PowerRow;
+use wattrace_trace::{EngineRow, PowerRow};
 
 use crate::context::Context;
 use crate::live::Live;
@@ -17,6 +17,8 @@ const COARSE_BUCKETS: usize = 1_000;
 /// How punctual the ticks of a recording were.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Punctuality {
+    /// Sources that were read once at least.
+    pub sources: usize,
     /// Ticks that were read.
     pub ticks: u64,
     /// Ticks that passed while an earlier read still went on, or the machine was busy.
@@ -30,7 +32,7 @@ pub struct Punctuality {
 impl Default for Punctuality {
     fn default() -> Self {
         let buckets = vec![0; FINE_BUCKETS + COARSE_BUCKETS];
-        Self { ticks: 0, missed_ticks: 0, worst_ns: 0, buckets }
+        Self { sources: 0, ticks: 0, missed_ticks: 0, worst_ns: 0, buckets }
     }
 }
 
@@ -144,6 +146,7 @@ impl Sampler {
         let next = due_tick.max(self.tick + 1);
         let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
         punctuality.add(late_ns.unsigned_abs());
+        punctuality.sources += usize::from(self.tick == 0);
         punctuality.missed_ticks += (next - self.tick - 1).unsigned_abs();
         drop(punctuality);
         self.tick = next;
@@ -155,6 +158,7 @@ impl Sampler {
         self.readings.clear();
         self.source.read(self.context.clock.clock(), &mut self.readings);
         let mut rows = Vec::with_capacity(self.readings.len());
+        let mut averages = Vec::new();
         for reading in &self.readings {
             let (source, device, live) = &self.names[reading.stream][reading.device];
             for cause in &reading.failures {
@@ -167,8 +171,15 @@ impl Sampler {
             if let Some(number) = live {
                 self.live.observe(*number, middle_ns, &sample);
             }
+            let t_ns = self.context.clock.run_time_ns(middle_ns);
+            averages.extend(sample.average_power_w.map(|average_w| EngineRow {
+                t_ns,
+                name: "power_average_w".to_owned(),
+                labels: Some(format!("source=\"{source}\",device=\"{device}\"")),
+                value: Some(average_w),
+            }));
             rows.push(PowerRow {
-                t_ns: self.context.clock.run_time_ns(middle_ns),
+                t_ns,
                 source: source.clone(),
                 device: device.clone(),
                 power_w: sample.power_w,
@@ -182,7 +193,8 @@ impl Sampler {
                 read_ns: Some(reading.span.length_ns()),
             });
         }
-        self.context.sink.power(rows).is_ok()
+        let sink = &self.context.sink;
+        sink.power(rows).and_then(|()| sink.engine(averages)).is_ok()
     }
 }
 
@@ -201,6 +213,7 @@ fn valid(
         failed("the energy counter is negative or not finite");
         sample.energy_j = None;
     }
+    sample.average_power_w = sample.average_power_w.filter(|value| possible(*value));
     sample.temperature_c = sample.temperature_c.filter(|value| value.is_finite());
     sample.utilization_percent = sample.utilization_percent.filter(|value| value.is_finite());
     sample

@@ -127,3 +127,32 @@ impl Sink {
         if state.closed { Err(Closed) } else { Ok(state) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_taken_until_it_is_closed_and_given_out_once() {
+        let sink = Sink::new();
+        sink.power([PowerRow::default(), PowerRow::default()]).unwrap();
+        assert_eq!(sink.take().power.len(), 2);
+        sink.power([PowerRow::default()]).unwrap();
+        sink.close();
+        assert_eq!(sink.power([PowerRow::default()]), Err(Closed));
+        assert_eq!(sink.take().len(), 1);
+        assert!(sink.take().is_empty());
+    }
+
+    #[test]
+    fn whoever_brings_rows_waits_while_writing_is_far_behind() {
+        let sink = Sink::new();
+        sink.power(vec![PowerRow::default(); MOST_ROWS]).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| sink.power([PowerRow::default()]));
+            assert_eq!(sink.take().len(), MOST_ROWS);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(sink.take().len(), 1);
+    }
+}

@@ -39,11 +39,8 @@ impl Stop {
             if left.is_zero() {
                 return false;
             }
-            raised = self
-                .changed
-                .wait_timeout(raised, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            raised =
+                self.changed.wait_timeout(raised, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }

@@ -8,9 +8,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use wattrace_schema::tables::{ACCURACY, ENGINE, POWER, REQUESTS, STEPS};
-use wattrace_schema::{
-    GraphMode, RequestStage, RequestStatus, RunManifest, SCHEMA_VERSION, Table,
-};
+use wattrace_schema::{GraphMode, RequestStage, RequestStatus, RunManifest, SCHEMA_VERSION, Table};
 
 use crate::TraceError;
 use crate::manifest::{RUN_JSON, validate_manifest};

@@ -25,8 +25,10 @@ pub(crate) fn run(args: &Attach, shared: &Shared) -> Result<u8, Failure> {
     say(shared)("recording; Ctrl-C ends it");
     let deadline = args.seconds.map(|time| Instant::now() + time);
     let was_interrupted = wait(&events, deadline, pid);
-    recording.stamp(Stage::FormalEnd)?;
+    let stamped = recording.stamp(Stage::FormalEnd);
+    // If writing failed before, its error says more than the stamp's.
     let joined = recording.finish()?;
+    stamped?;
     report(&joined, shared)?;
     // Without another end, Ctrl-C is how a recording is meant to end.
     let is_cut = was_interrupted && (args.seconds.is_some() || args.pid.is_some());

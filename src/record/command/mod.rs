@@ -1,6 +1,7 @@
 //! The commands, a file each, and what several of them need.
 
 pub(crate) mod attach;
+mod command_line;
 pub(crate) mod convert;
 pub(crate) mod run;
 
@@ -43,6 +44,7 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             Description::parse(&text).with_context(|| format!("\"{}\"", path.display()))?
         }
     };
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     Ok(RecordingOptions {
         out: args.out.clone(),
         power: args.power.clone(),
@@ -54,15 +56,8 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
         description,
         flush: args.flush,
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),
-        command: command_line(),
+        command: command_line::without_secrets(words),
     })
-}
-
-/// The command line as it was given; sources and options hold no secrets.
-fn command_line() -> String {
-    let words: Vec<_> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    words.join(" ")
 }
 
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {

@@ -121,8 +121,16 @@ pub fn run(
     sender: &Sender<Event>,
     say: &dyn Fn(&str),
 ) -> Result<Outcome, RecordError> {
-    let mut procedure =
-        Procedure { recording: &recording, plan, events, sender, say, service: None, commands: 0, formal_code: None };
+    let mut procedure = Procedure {
+        recording: &recording,
+        plan,
+        events,
+        sender,
+        say,
+        service: None,
+        commands: 0,
+        formal_code: None,
+    };
     let cut = procedure.measure().err();
     let was_interrupted = matches!(cut, Some(Cut::Interrupted));
     let mut failures = Vec::new();
@@ -343,7 +351,8 @@ impl Procedure<'_> {
                 let seconds = self.plan.release_wait.as_secs_f64();
                 return Some(format!("power was not back at idle {seconds} s after the end"));
             }
-            if matches!(self.wait(RELEASE_POLL, None), Err(Cut::Interrupted | Cut::RecordingFailed)) {
+            if matches!(self.wait(RELEASE_POLL, None), Err(Cut::Interrupted | Cut::RecordingFailed))
+            {
                 return Some("the wait for the release was cut short".to_owned());
             }
         }

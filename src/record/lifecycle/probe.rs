@@ -39,7 +39,9 @@ impl std::str::FromStr for HttpUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let expected = || {
-            format!("\"{text}\" cannot be asked; expected an address such as http://127.0.0.1:8000/health")
+            format!(
+                "\"{text}\" cannot be asked; expected an address such as http://127.0.0.1:8000/health"
+            )
         };
         let rest = text.strip_prefix("http://").ok_or_else(expected)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -148,7 +150,9 @@ mod tests {
         assert_eq!((url.address.as_str(), url.path.as_str()), ("localhost:8000", "/"));
         let url: HttpUrl = "http://[::1]/v1/models?x=1".parse().unwrap();
         assert_eq!((url.address.as_str(), url.path.as_str()), ("[::1]:80", "/v1/models?x=1"));
-        for text in ["https://localhost", "localhost:8000", "http://", "http://a b/", "http://u:p@h/"] {
+        for text in
+            ["https://localhost", "localhost:8000", "http://", "http://a b/", "http://u:p@h/"]
+        {
             assert!(text.parse::<HttpUrl>().is_err(), "{text}");
         }
     }

@@ -93,12 +93,14 @@ impl Group {
         let leader = Pid::from_child(&child);
         let (gone, exited) = channel();
         let sender = sender.clone();
-        std::thread::Builder::new().name("wait".to_owned()).stack_size(128 << 10).spawn(move || {
-            let reason = ExitReason::of(child.wait());
-            // Nobody may wait any more for either.
-            let _ = gone.send(());
-            let _ = sender.send(Event::Exited { command: number, reason });
-        })?;
+        std::thread::Builder::new().name("wait".to_owned()).stack_size(128 << 10).spawn(
+            move || {
+                let reason = ExitReason::of(child.wait());
+                // Nobody may wait any more for either.
+                let _ = gone.send(());
+                let _ = sender.send(Event::Exited { command: number, reason });
+            },
+        )?;
         Ok(Self { leader, exited, is_reaped: false })
     }
 

@@ -109,7 +109,10 @@ impl Hwmon {
         });
         let files = &mut self.files[place];
         match files.last_mut() {
-            Some(last) if last.power.is_some() != sensor.files.power.is_some() && last.energy.is_none() => {
+            Some(last)
+                if last.power.is_some() != sensor.files.power.is_some()
+                    && last.energy.is_none() =>
+            {
                 last.energy = sensor.files.energy;
             }
             _ => {
@@ -153,13 +156,11 @@ impl PowerSource for Hwmon {
         for (stream, sensors) in self.files.iter().enumerate() {
             for (device, files) in sensors.iter().enumerate() {
                 let mut failures = Vec::new();
-                let mut value = |path: &Option<PathBuf>, scale: f64| {
-                    match number(path.as_ref()?) {
-                        Ok(value) => Some(value * scale),
-                        Err(cause) => {
-                            failures.push(cause);
-                            None
-                        }
+                let mut value = |path: &Option<PathBuf>, scale: f64| match number(path.as_ref()?) {
+                    Ok(value) => Some(value * scale),
+                    Err(cause) => {
+                        failures.push(cause);
+                        None
                     }
                 };
                 let (span, sample) = Span::of(clock, || Sample {
@@ -200,7 +201,11 @@ mod tests {
         chip(
             root.path(),
             2,
-            &[("name", "power_meter"), ("power1_average", "1500000000"), ("power1_average_interval", "1000")],
+            &[
+                ("name", "power_meter"),
+                ("power1_average", "1500000000"),
+                ("power1_average_interval", "1000"),
+            ],
         );
         chip(
             root.path(),
@@ -215,7 +220,11 @@ mod tests {
         chip(
             root.path(),
             11,
-            &[("name", "power_meter"), ("power1_average", "90000000"), ("power1_label", "CPU Power Socket 0")],
+            &[
+                ("name", "power_meter"),
+                ("power1_average", "90000000"),
+                ("power1_label", "CPU Power Socket 0"),
+            ],
         );
         let mut hwmon = Hwmon::open(root.path(), "hwmon").unwrap();
         let shown: Vec<_> = hwmon

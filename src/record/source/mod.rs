@@ -14,7 +14,7 @@ use crate::clock::{Clock, Span};
 pub use specification::{SourceSpecification, SpecificationError};
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
-/// give several: a board's instant power and its trailing average, boards and modules.
+/// give several, such as boards and modules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     /// The entry of `power_sources`. Its `nominal_interval_ms` is set by whoever samples.
@@ -45,9 +45,10 @@ impl Stream {
     }
 }
 
-/// What one read gave of one device; whatever could not be read is `None`.
+/// What one read gave of one device; whatever could not be read is `None`. Each field but the last is the
+/// column of `power.parquet` that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[expect(missing_docs, reason = "each field is the column of power.parquet that it names")]
+#[expect(missing_docs, reason = "each field is the column that it names")]
 pub struct Sample {
     pub power_w: Option<f64>,
     pub energy_j: Option<f64>,
@@ -57,6 +58,9 @@ pub struct Sample {
     pub memory_used_bytes: Option<u64>,
     pub utilization_percent: Option<f32>,
     pub throttle_reasons: Option<u64>,
+    /// Trailing average of power beside the instant one. It goes to `engine.parquet` as
+    /// `power_average_w`, since no device may be measured twice in `power.parquet`.
+    pub average_power_w: Option<f64>,
 }
 
 /// One read of one device.

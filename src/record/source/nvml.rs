@@ -1,7 +1,8 @@
 //! NVIDIA boards, through the driver's management library (NVML).
 //!
 //! Instant power is field 186, the trailing average field 185, the total-energy counter field 83; a board
-//! without them is asked by the older calls. On superchips the same fields exist for the whole module.
+//! without them is asked by the older calls. On superchips the field of instant power exists for the whole
+//! module as well.
 
 use std::fmt;
 use std::path::Path;
@@ -10,8 +11,9 @@ use nvml_wrapper::enum_wrappers::device::{Clock as ClockType, TemperatureSensor}
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
-    NVML_POWER_SCOPE_GPU, NVML_POWER_SCOPE_MODULE, field_id, nvmlFieldValue_t, nvmlReturn_enum_NVML_SUCCESS,
-    nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT, nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG,
+    NVML_POWER_SCOPE_GPU, NVML_POWER_SCOPE_MODULE, field_id, nvmlFieldValue_t,
+    nvmlReturn_enum_NVML_SUCCESS, nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT,
+    nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG,
     nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,
 };
 use wattrace_schema::{Reading as ReadingKind, Scope};
@@ -30,18 +32,14 @@ const AVERAGE_WINDOW_MS: f64 = 1000.0;
 /// Each is a call of its own, and together they cost several times what power costs.
 const SLOW_NS: i64 = 1_000_000_000;
 
-/// Indexes of the streams that a board may have.
-#[derive(Debug, Clone, Copy, Default)]
-struct Places {
-    instant: Option<(usize, usize)>,
-    average: Option<(usize, usize)>,
-    module: Option<(usize, usize)>,
-}
+/// Index of a stream, and of a device in it.
+type Place = (usize, usize);
 
 /// One board.
 struct Board {
     device: Device<'static>,
-    places: Places,
+    board: Place,
+    module: Option<Place>,
     /// How its power and energy are asked for.
     calls: Calls,
     /// Whether it answers each of the slow calls at all.
@@ -51,7 +49,7 @@ struct Board {
 
 impl fmt::Debug for Board {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Board").field("places", &self.places).finish_non_exhaustive()
+        formatter.debug_struct("Board").field("board", &self.board).finish_non_exhaustive()
     }
 }
 
@@ -87,11 +85,9 @@ pub(super) struct NvmlSource {
 
 impl NvmlSource {
     pub(super) fn open(library: Option<&Path>, id: &str) -> Result<Self, String> {
-        let mut builder = Nvml::builder();
-        if let Some(path) = library {
-            builder.lib_path(path.as_os_str());
-        }
-        let nvml = builder.init().map_err(|error| {
+        // The driver installs this name; the one without the number comes with developer packages.
+        let library = library.unwrap_or(Path::new("libnvidia-ml.so.1"));
+        let nvml = Nvml::builder().lib_path(library.as_os_str()).init().map_err(|error| {
             format!("NVML cannot be used: {error}; expected NVIDIA's driver and libnvidia-ml.so.1")
         })?;
         // Boards borrow the library, which stays loaded until the program ends.
@@ -126,36 +122,34 @@ impl NvmlSource {
             match &self.facts.accelerator {
                 None => self.facts.accelerator = Some(model),
                 Some(first) if *first != model => {
-                    self.notes.push(format!("{name} is a {model}, unlike the first board, {first}"));
+                    self.notes
+                        .push(format!("{name} is a {model}, unlike the first board, {first}"));
                 }
                 Some(_) => (),
             }
         }
-        let mut places = Places::default();
-        let has_instant = calls.instant_field;
-        if has_instant || calls.energy_field || calls.plain_energy || calls.plain_power {
-            // Boards without the field are asked by the older call, which gives the average where the
-            // maker says so: on Ampere (but not GA100) and later boards, all of which have the field.
-            places.instant = Some(self.place(id, Scope::GpuBoard, ReadingKind::Instant, &name));
-        }
-        if calls.average_field && has_instant {
-            let id = format!("{id}-average");
-            places.average = Some(self.place(&id, Scope::GpuBoard, ReadingKind::Average, &name));
-        }
-        if calls.module_field {
-            let id = format!("{id}-module");
-            places.module = Some(self.place(&id, Scope::GpuModule, ReadingKind::Instant, &name));
-        }
-        if places.instant.is_none() {
+        let tells_energy = calls.energy_field || calls.plain_energy;
+        let board = if calls.instant_field || calls.plain_power {
+            // Without the field, the older call is all there is; boards that it would give an average
+            // for (Ampere but not GA100, and later) have the field since driver 530.
+            self.place(id, Scope::GpuBoard, ReadingKind::Instant, &name)
+        } else if calls.average_field {
+            self.place(&format!("{id}-average"), Scope::GpuBoard, ReadingKind::Average, &name)
+        } else if tells_energy {
+            self.place(id, Scope::GpuBoard, ReadingKind::Instant, &name)
+        } else {
             self.notes.push(format!("{name} is not recorded: it tells neither power nor energy"));
             return;
-        }
+        };
+        let module = calls.module_field.then(|| {
+            self.place(&format!("{id}-module"), Scope::GpuModule, ReadingKind::Instant, &name)
+        });
         let slow = slow(&device);
-        self.boards.push(Board { device, places, calls, slow, last_slow_ns: None });
+        self.boards.push(Board { device, board, module, calls, slow, last_slow_ns: None });
     }
 
     /// The place of a device in the stream `id`, which is made if it is not there.
-    fn place(&mut self, id: &str, scope: Scope, reading: ReadingKind, name: &str) -> (usize, usize) {
+    fn place(&mut self, id: &str, scope: Scope, reading: ReadingKind, name: &str) -> Place {
         let found = self.streams.iter().position(|stream| stream.entry.id == id);
         let stream = found.unwrap_or_else(|| {
             let mut stream = Stream::new(id, scope, reading);
@@ -182,10 +176,11 @@ fn calls(device: &Device<'_>) -> Calls {
         energy_field: answers(ENERGY),
         instant_field: answers(INSTANT),
         average_field: answers(AVERAGE),
-        // Boards without a module answer with zero or not at all.
-        module_field: fields.as_ref().is_ok_and(
-            |values| matches!(values[MODULE], Ok(milliwatts) if milliwatts > 0.0),
-        ),
+        // A board without a module does not answer, or answers for itself; a module draws more than the
+        // board in it.
+        module_field: fields.as_ref().is_ok_and(|values| {
+            matches!((&values[MODULE], &values[INSTANT]), (Ok(module), Ok(board)) if module > board)
+        }),
         ..Calls::default()
     };
     calls.plain_power = !calls.instant_field && is_supported(&device.power_usage());
@@ -232,10 +227,7 @@ type FieldResult = Result<f64, NvmlError>;
 
 /// Reads fields of a board in one call. The safe wrapper cannot say which scope it means.
 #[expect(unsafe_code, reason = "the library's own call is the only one that takes a scope")]
-fn field_values(
-    device: &Device<'_>,
-    fields: &[(u32, u32)],
-) -> Result<Vec<FieldResult>, NvmlError> {
+fn field_values(device: &Device<'_>, fields: &[(u32, u32)]) -> Result<Vec<FieldResult>, NvmlError> {
     let call = device.nvml().lib().nvmlDeviceGetFieldValues.as_ref();
     let call = call.map_err(|error| NvmlError::FailedToLoadSymbol(error.to_string()))?;
     let mut values: Vec<nvmlFieldValue_t> = fields
@@ -276,78 +268,72 @@ fn field_value(value: &nvmlFieldValue_t) -> FieldResult {
 }
 
 /// Takes a value, or notes why there is none.
-fn take<T>(what: &str, result: Result<T, NvmlError>, failures: &mut Vec<String>) -> Option<T> {
+fn take<T>(what: &str, result: Result<T, &NvmlError>, failures: &mut Vec<String>) -> Option<T> {
     result.map_err(|error| failures.push(format!("{what}: {error}"))).ok()
+}
+
+/// Why values are missing, by the stream that they belong to.
+#[derive(Debug, Default)]
+struct Causes {
+    board: Vec<String>,
+    module: Vec<String>,
 }
 
 impl Board {
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>) {
-        let mut failures = Vec::new();
-        let mut of_module = Vec::new();
-        let (span, [power_w, energy_j, average_w, module_w]) =
-            Span::of(clock, || self.power(&mut failures, &mut of_module));
-        let mut sample = Sample { power_w, energy_j, ..Sample::default() };
+        let mut causes = Causes::default();
+        let (span, values) = Span::of(clock, || self.power(&mut causes));
+        let is_average = !self.calls.instant_field && !self.calls.plain_power;
+        let power_w = if is_average { values[AVERAGE] } else { values[INSTANT] };
+        let mut sample = Sample { power_w, energy_j: values[ENERGY], ..Sample::default() };
         let is_due = self.last_slow_ns.is_none_or(|last_ns| span.start_ns - last_ns >= SLOW_NS);
         if is_due {
             self.last_slow_ns = Some(span.start_ns);
-            self.read_slow(&mut sample, &mut failures);
-        }
-        let mut push = |place: Option<(usize, usize)>, sample: Sample, failures: Vec<String>| {
-            if let Some((stream, device)) = place {
-                readings.push(Reading { stream, device, span, sample, failures });
+            if !is_average {
+                sample.average_power_w = values[AVERAGE];
             }
-        };
-        let only = |power_w| Sample { power_w, ..Sample::default() };
-        let of_average =
-            if average_w.is_none() { failures.first().cloned() } else { None }.into_iter().collect();
-        push(self.places.average, only(average_w), of_average);
-        push(self.places.module, only(module_w), of_module);
-        push(self.places.instant, sample, failures);
+            self.read_slow(&mut sample, &mut causes.board);
+        }
+        let (stream, device) = self.board;
+        readings.push(Reading { stream, device, span, sample, failures: causes.board });
+        if let Some((stream, device)) = self.module {
+            let sample = Sample { power_w: values[MODULE], ..Sample::default() };
+            readings.push(Reading { stream, device, span, sample, failures: causes.module });
+        }
     }
 
-    /// Instant power, energy, average power and module power, W and J.
-    fn power(
-        &self,
-        failures: &mut Vec<String>,
-        of_module: &mut Vec<String>,
-    ) -> [Option<f64>; 4] {
+    /// Instant power, energy, average power and module power, W and J, in the order of [`FIELDS`].
+    fn power(&self, causes: &mut Causes) -> [Option<f64>; 4] {
+        let calls = self.calls;
         let mut values = [None; 4];
-        let fields = if self.calls.module_field { &FIELDS[..] } else { &FIELDS[..MODULE] };
-        let has_fields =
-            self.calls.instant_field || self.calls.energy_field || self.calls.average_field;
-        if has_fields {
-            match field_values(&self.device, fields) {
-                Ok(results) => {
-                    let asked = [
-                        ("power", self.calls.instant_field),
-                        ("energy", self.calls.energy_field),
-                        ("average power", self.calls.average_field),
-                        ("module power", self.calls.module_field),
-                    ];
-                    for (index, (result, (what, is_asked))) in
-                        results.into_iter().zip(asked).enumerate()
-                    {
-                        if is_asked {
-                            let failures =
-                                if index == MODULE { &mut *of_module } else { &mut *failures };
-                            values[index] =
-                                take(what, result, failures).map(|value| value * PER_MILLI);
-                        }
-                    }
-                }
-                Err(error) => {
-                    failures.push(format!("power: {error}"));
-                    of_module.push(format!("module power: {error}"));
+        if calls.instant_field || calls.energy_field || calls.average_field {
+            let fields = if calls.module_field { &FIELDS[..] } else { &FIELDS[..MODULE] };
+            let results = field_values(&self.device, fields);
+            for (index, what, is_asked) in [
+                (INSTANT, "power", calls.instant_field),
+                (ENERGY, "energy", calls.energy_field),
+                (AVERAGE, "average power", calls.average_field),
+                (MODULE, "module power", calls.module_field),
+            ] {
+                let result = match &results {
+                    Ok(results) => results.get(index).map(Result::as_ref),
+                    Err(error) => Some(Err(error)),
+                };
+                let causes = if index == MODULE { &mut causes.module } else { &mut causes.board };
+                if let (true, Some(result)) = (is_asked, result) {
+                    values[index] = take(what, result, causes).map(|value| value * PER_MILLI);
                 }
             }
         }
-        if self.calls.plain_power {
-            let power = take("power", self.device.power_usage(), failures);
-            values[INSTANT] = power.map(|milliwatts| f64::from(milliwatts) * PER_MILLI);
+        if calls.plain_power {
+            let power = self.device.power_usage();
+            values[INSTANT] = take("power", power.as_ref(), &mut causes.board)
+                .map(|milliwatts| f64::from(*milliwatts) * PER_MILLI);
         }
-        if self.calls.plain_energy {
-            let energy = take("energy", self.device.total_energy_consumption(), failures);
-            values[ENERGY] = energy.map(|millijoules| millijoules as f64 * PER_MILLI);
+        if calls.plain_energy {
+            let energy = self.device.total_energy_consumption();
+            values[ENERGY] = take("energy", energy.as_ref(), &mut causes.board)
+                .map(|millijoules| *millijoules as f64 * PER_MILLI);
         }
         values
     }
@@ -355,27 +341,32 @@ impl Board {
     fn read_slow(&self, sample: &mut Sample, failures: &mut Vec<String>) {
         let (device, slow) = (&self.device, self.slow);
         if slow.temperature {
-            let value = take("temperature", device.temperature(TemperatureSensor::Gpu), failures);
-            sample.temperature_c = value.map(|celsius| celsius as f32);
+            let value = device.temperature(TemperatureSensor::Gpu);
+            sample.temperature_c =
+                take("temperature", value.as_ref(), failures).map(|celsius| *celsius as f32);
         }
         if slow.sm_clock {
-            sample.sm_clock_mhz = take("clock", device.clock_info(ClockType::SM), failures);
+            let value = device.clock_info(ClockType::SM);
+            sample.sm_clock_mhz = take("clock", value.as_ref(), failures).copied();
         }
         if slow.mem_clock {
-            let value = take("memory clock", device.clock_info(ClockType::Memory), failures);
-            sample.mem_clock_mhz = value;
+            let value = device.clock_info(ClockType::Memory);
+            sample.mem_clock_mhz = take("memory clock", value.as_ref(), failures).copied();
         }
         if slow.memory {
-            let value = take("memory", device.memory_info(), failures);
-            sample.memory_used_bytes = value.map(|memory| memory.used);
+            let value = device.memory_info();
+            sample.memory_used_bytes =
+                take("memory", value.as_ref(), failures).map(|memory| memory.used);
         }
         if slow.utilization {
-            let value = take("utilization", device.utilization_rates(), failures);
-            sample.utilization_percent = value.map(|rates| rates.gpu as f32);
+            let value = device.utilization_rates();
+            sample.utilization_percent =
+                take("utilization", value.as_ref(), failures).map(|rates| rates.gpu as f32);
         }
         if slow.throttle {
-            let value = take("throttle reasons", device.current_throttle_reasons(), failures);
-            sample.throttle_reasons = value.map(|reasons| reasons.bits());
+            let value = device.current_throttle_reasons();
+            sample.throttle_reasons =
+                take("throttle reasons", value.as_ref(), failures).map(|reasons| reasons.bits());
         }
     }
 }

@@ -56,7 +56,10 @@ impl Rapl {
             rapl.add(id, scope, device, wrap_j, counter);
         }
         if rapl.streams.is_empty() {
-            return Err(format!("\"{}\" holds no package; expected intel-rapl:0", parent.display()));
+            return Err(format!(
+                "\"{}\" holds no package; expected intel-rapl:0",
+                parent.display()
+            ));
         }
         Ok(rapl)
     }
@@ -70,9 +73,8 @@ impl Rapl {
         wrap_j: Option<f64>,
         counter: PathBuf,
     ) {
-        let is_same = |stream: &Stream| {
-            stream.entry.scope == scope && stream.entry.counter_wrap_j == wrap_j
-        };
+        let is_same =
+            |stream: &Stream| stream.entry.scope == scope && stream.entry.counter_wrap_j == wrap_j;
         let place = self.streams.iter().position(is_same).unwrap_or_else(|| {
             let name = format!("{id}-{}", scope.name());
             let others = self.streams.iter().filter(|stream| stream.entry.scope == scope).count();

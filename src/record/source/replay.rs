@@ -184,7 +184,11 @@ fn read_csv(file: &Path) -> Result<Vec<(String, Point)>, String> {
     for (index, line) in lines {
         let cells: Vec<_> = line.split(',').map(str::trim).collect();
         let wrong = |what: &str, text: &str, expected: &str| {
-            format!("line {}: {what} is \"{}\"; expected {expected}", index + 1, text.escape_debug())
+            format!(
+                "line {}: {what} is \"{}\"; expected {expected}",
+                index + 1,
+                text.escape_debug()
+            )
         };
         let cell = |place: usize| cells.get(place).copied().unwrap_or("");
         let number = |what: &str, place: Option<usize>| match place.map_or("", cell) {

@@ -132,3 +132,55 @@ impl fmt::Display for SourceSpecification {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_is_read_back_as_it_is_shown() {
+        for text in [
+            "nvml",
+            "amd",
+            "rapl",
+            "hwmon",
+            "redfish=https://bmc/redfish/v1/Chassis/1",
+            "ipmi",
+            "ipmi=10.0.0.1",
+            "snmp=pdu,1.3.6.1.4.1.318.1.1.26",
+            "dcgm=http://127.0.0.1:9400/metrics",
+            "replay=power=1.csv",
+        ] {
+            let source: SourceSpecification = text.parse().unwrap();
+            assert_eq!(source.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_source_is_said() {
+        let messages = [
+            "",
+            "nvidia",
+            "nvml=0",
+            "redfish",
+            "redfish=bmc",
+            "redfish=https://u:p@bmc",
+            "snmp=pdu",
+            "replay=",
+        ]
+        .map(|text| {
+            let message = text.parse::<SourceSpecification>().unwrap_err().to_string();
+            message.split(';').next().unwrap_or_default().to_owned()
+        });
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        "" is no power source
+        "nvidia" is no power source
+        "nvml=0" takes no value
+        "redfish" has no address
+        "redfish=bmc" has no address
+        "redfish=https://u:p@bmc" holds credentials, which others could read
+        "snmp=pdu" lacks a host and an object
+        "replay=" has nothing after "="
+        "#);
+    }
+}

@@ -20,7 +20,7 @@ pub struct Joined {
     pub manifest: RunManifest,
     /// Whether the recording had been cut off.
     pub was_cut_off: bool,
-    /// What was lost: segments that could not be read, damaged lines.
+    /// What was lost: an early end, segments that could not be read, damaged lines.
     pub losses: Vec<String>,
 }
 
@@ -51,18 +51,25 @@ pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
     let recorded = journal::read(&text).ok_or(StoreError::NoStart { path: journal })?;
     let mut losses = Vec::new();
     if recorded.damaged_lines > 0 {
-        losses.push(format!("{} damaged lines of the journal were left out", recorded.damaged_lines));
+        losses
+            .push(format!("{} damaged lines of the journal were left out", recorded.damaged_lines));
     }
+    losses.extend(
+        recorded.ended_early.iter().map(|cause| format!("the recording ended early: {cause}")),
+    );
     let segments = usable_segments(&folder, &recorded, &mut losses)?;
-    let manifest = manifest(&recorded, &losses, last_times(&segments)?);
-    if was_joined(path, &recorded) {
-        // It was cut off between giving the run its name and removing this folder.
-        remove(&folder)?;
-    } else {
-        write_run(path, &folder, &segments, manifest.clone())?;
+    if segments.is_empty() {
+        return Err(StoreError::Empty { path: folder });
     }
-    let was_cut_off = recorded.end.is_none();
-    Ok(Joined { run: path.run(), manifest, was_cut_off, losses })
+    if finished_manifest(path).is_some_and(|run| is_of(&run, &recorded)) {
+        // It was cut off between giving the run its name and removing this folder.
+        retire(path)?;
+    } else {
+        let manifest = manifest(&recorded, &losses, last_times(&segments)?);
+        write_run(path, &folder, &segments, manifest)?;
+    }
+    let manifest = finished_manifest(path).ok_or(StoreError::NoRecording { path: path.run() })?;
+    Ok(Joined { run: path.run(), manifest, was_cut_off: recorded.end.is_none(), losses })
 }
 
 /// Segments by table, in the order in which they were written.
@@ -96,7 +103,9 @@ fn usable_segments(
         let Some(table) = table_of(&name) else { continue };
         let path = folder.join(&name);
         match segment_entry(&path) {
-            Ok(entry) if digests.get(name.as_str()).is_none_or(|digest| *digest == entry.sha256) => {
+            Ok(entry)
+                if digests.get(name.as_str()).is_none_or(|digest| *digest == entry.sha256) =>
+            {
                 segments.entry(table.name).or_insert_with(|| (table, Vec::new())).1.push(path);
             }
             Ok(_) => losses.push(format!("segment {name} is not as it was written; left out")),
@@ -118,7 +127,7 @@ fn manifest(recorded: &Recorded, losses: &[String], last: Option<TimestampNs>) -
     let mut manifest = recorded.manifest.clone();
     manifest.clock_events = recorded.steps.iter().map(|step| {
         serde_json::json!({
-            "event": "wall-step", "after": step.after, "before": step.before, "step_ns": step.step_ns,
+            "after": step.after, "before": step.before, "event": "wall-step", "step_ns": step.step_ns,
         })
     }).collect();
     manifest.recorder_cost = Some(cost(recorded));
@@ -188,11 +197,14 @@ fn last_times(segments: &Segments) -> Result<Option<TimestampNs>, StoreError> {
 /// Segments in which the last sample of every source is looked for.
 const SEGMENTS_LOOKED_AT: usize = 3;
 
-/// Whether the run under the final name is this recording.
-fn was_joined(path: &RunPath, recorded: &Recorded) -> bool {
-    let text = fs::read(path.run().join("run.json"));
-    let manifest = text.ok().and_then(|text| serde_json::from_slice::<RunManifest>(&text).ok());
-    manifest.is_some_and(|run| run.provenance.notes.contains(&recording_note(recorded)))
+/// What `run.json` under the final name says, if it is there.
+fn finished_manifest(path: &RunPath) -> Option<RunManifest> {
+    serde_json::from_slice(&fs::read(path.run().join("run.json")).ok()?).ok()
+}
+
+/// Whether a run was made from this recording.
+fn is_of(run: &RunManifest, recorded: &Recorded) -> bool {
+    run.provenance.notes.contains(&recording_note(recorded))
 }
 
 fn write_run(
@@ -222,8 +234,37 @@ fn write_run(
     for log in logs(folder)? {
         writer.copy_extra_file(&format!("{LOGS}/{log}"), &folder.join(LOGS).join(&log))?;
     }
-    writer.finish(manifest)?;
-    remove(folder)
+    let run = writer.finish(manifest)?;
+    // The segments go only when what replaces them lies on the disk.
+    sync(&run)?;
+    retire(path)
+}
+
+/// Waits until the files of a folder, those in its folders and their names lie on the disk.
+fn sync(folder: &Path) -> Result<(), StoreError> {
+    for entry in fs::read_dir(folder).map_err(StoreError::io("list", folder))? {
+        let path = entry.map_err(StoreError::io("list", folder))?.path();
+        if path.is_dir() {
+            sync(&path)?;
+        } else {
+            let synced = File::open(&path).and_then(|file| file.sync_all());
+            synced.map_err(StoreError::io("write to disk", &path))?;
+        }
+    }
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(StoreError::io("write to disk", folder))
+}
+
+/// Removes the folder of a run that is finished. It loses its name first, so that whenever this is cut off
+/// there is either a whole unfinished run or none.
+fn retire(path: &RunPath) -> Result<(), StoreError> {
+    let folder = path.partial();
+    let retired = path.archive.join(format!(".{}.retired", path.run_id));
+    if fs::symlink_metadata(&retired).is_ok() {
+        remove(&retired)?;
+    }
+    fs::rename(&folder, &retired).map_err(StoreError::io("rename", &folder))?;
+    remove(&retired)
 }
 
 /// Names of the raw logs that have something in them, sorted.
@@ -232,7 +273,8 @@ fn logs(folder: &Path) -> Result<Vec<String>, StoreError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(&folder).map_err(StoreError::io("list", &folder))? {
         let entry = entry.map_err(StoreError::io("list", &folder))?;
-        let has_bytes = entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+        let has_bytes =
+            entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
         if let (true, Ok(name)) = (has_bytes, entry.file_name().into_string()) {
             names.push(name);
         }

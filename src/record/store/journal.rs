@@ -74,6 +74,8 @@ pub(crate) enum Entry {
     Cost(Cost),
     /// A sentence for `provenance.notes`.
     Note { text: String },
+    /// The recording had to end before its time.
+    EndedEarly { cause: String },
     /// The recording ended in order; no row is missing.
     End { t: TimestampNs },
 }
@@ -83,6 +85,8 @@ pub(crate) enum Entry {
 pub(crate) struct Journal {
     file: File,
     pub(crate) bytes_written: u64,
+    /// Whether a line may have been cut; another after it would be lost in it.
+    is_torn: bool,
 }
 
 impl Journal {
@@ -91,14 +95,17 @@ impl Journal {
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         let file = File::create_new(folder.join(JOURNAL))?;
         lock(&file)?;
-        Ok(Self { file, bytes_written: 0 })
+        Ok(Self { file, bytes_written: 0, is_torn: false })
     }
 
     /// Appends a line in one write, so that no other line is cut by a kill.
     pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
-        self.file.write_all(&line)?;
+        if self.is_torn {
+            return Err(io::Error::other("an earlier line could not be written"));
+        }
+        self.file.write_all(&line).inspect_err(|_| self.is_torn = true)?;
         self.bytes_written += line.len() as u64;
         Ok(())
     }
@@ -129,6 +136,7 @@ pub(crate) struct Recorded {
     pub(crate) failures: Vec<FailureCount>,
     pub(crate) cost: Option<Cost>,
     pub(crate) notes: Vec<String>,
+    pub(crate) ended_early: Option<String>,
     pub(crate) end: Option<TimestampNs>,
     /// Lines that could not be read.
     pub(crate) damaged_lines: usize,
@@ -153,6 +161,7 @@ pub(crate) fn read(text: &[u8]) -> Option<Recorded> {
         failures: Vec::new(),
         cost: None,
         notes: Vec::new(),
+        ended_early: None,
         end: None,
         damaged_lines: 0,
     };
@@ -180,6 +189,7 @@ impl Recorded {
             Entry::Failures { failures } => self.failures = failures,
             Entry::Cost(cost) => self.cost = Some(cost),
             Entry::Note { text } => self.notes.push(text),
+            Entry::EndedEarly { cause } => self.ended_early = Some(cause),
             Entry::End { t } => self.end = Some(t),
         }
     }

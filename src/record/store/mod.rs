@@ -15,9 +15,9 @@ use crate::context::{Context, FailureCount};
 use crate::cost::Cost;
 use crate::sink::Rows;
 
+pub(crate) use join::join;
 pub use join::{Joined, convert};
 pub use journal::Stage;
-pub(crate) use join::join;
 use journal::{Entry, Journal};
 
 /// Suffix of the folder of an unfinished run.
@@ -49,6 +49,9 @@ pub enum StoreError {
     /// There is nothing to finish.
     #[error("\"{}\" holds no recording; expected a folder with a journal.jsonl", path.display())]
     NoRecording { path: PathBuf },
+    /// It was cut off before anything was written.
+    #[error("\"{}\" holds no rows: it ended before the first write; remove it", path.display())]
+    Empty { path: PathBuf },
     /// The journal's first line is not what a recorder writes.
     #[error("\"{}\" does not begin as a journal does; the recording cannot be finished", path.display())]
     NoStart { path: PathBuf },
@@ -163,7 +166,11 @@ impl Store {
         let free = free_bytes(&path.archive)?;
         if free < keep_free_bytes {
             let path = path.archive.clone();
-            return Err(StoreError::Space { path, free_bytes: free, needed_bytes: keep_free_bytes });
+            return Err(StoreError::Space {
+                path,
+                free_bytes: free,
+                needed_bytes: keep_free_bytes,
+            });
         }
         fs::create_dir(&folder).map_err(StoreError::io("create folder", &folder))?;
         let logs = folder.join(LOGS);
@@ -172,10 +179,7 @@ impl Store {
         let start = wattrace_schema::TimestampNs::from_nanos(first.wall_ns);
         let recording = format!("{start} by process {}", std::process::id());
         let manifest = Box::new(manifest.clone());
-        let begin = [
-            Entry::Start { recording, flush_s, manifest },
-            Entry::Clock { pair: first },
-        ];
+        let begin = [Entry::Start { recording, flush_s, manifest }, Entry::Clock { pair: first }];
         for entry in begin {
             journal.append(&entry).map_err(StoreError::io("write the journal of", &folder))?;
         }
@@ -269,6 +273,14 @@ impl Store {
         Ok(())
     }
 
+    /// Notes that the recording has to end before its time.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn end_early(&mut self, cause: &StoreError) -> Result<(), StoreError> {
+        self.append(&Entry::EndedEarly { cause: cause.to_string() })
+    }
+
     /// Notes that no row is missing, and joins everything into the run.
     ///
     /// # Errors
@@ -296,8 +308,6 @@ impl Store {
     }
 
     fn append(&mut self, entry: &Entry) -> Result<(), StoreError> {
-        self.journal
-            .append(entry)
-            .map_err(StoreError::io("write the journal of", &self.folder))
+        self.journal.append(entry).map_err(StoreError::io("write the journal of", &self.folder))
     }
 }

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -149,7 +150,7 @@ struct Group {
 #[derive(Debug)]
 struct Waiting {
     key: Vec<Key>,
-    batch: usize,
+    batch: Arc<RecordBatch>,
     row: usize,
 }
 
@@ -223,31 +224,33 @@ fn join_group(
         let own = &groups[index].first;
         earliest_later[index - 1] = Some(earliest_later[index].map_or(own, |later| later.min(own)));
     }
-    let mut batches: Vec<RecordBatch> = Vec::new();
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut rows = 0;
     for (group, later) in groups.iter().zip(earliest_later) {
         for batch in read(&segments[group.segment], None, Some(group.rows.clone()))? {
             let columns: Vec<_> = order_by.iter().map(|name| column(table, &batch, name)).collect();
-            waiting.extend((0..batch.num_rows()).map(|row| Waiting {
-                key: columns.iter().map(|(column, array)| key_of(column, array.as_ref(), row)).collect(),
-                batch: batches.len(),
-                row,
+            let batch = Arc::new(batch);
+            waiting.extend((0..batch.num_rows()).map(|row| {
+                Waiting {
+                    key: columns
+                        .iter()
+                        .map(|(column, array)| key_of(column, array.as_ref(), row))
+                        .collect(),
+                    batch: batch.clone(),
+                    row,
+                }
             }));
-            batches.push(batch);
         }
         waiting.sort_by(|a, b| a.key.cmp(&b.key));
         let ready = match later {
             None => waiting.len(),
-            Some(later) => waiting
-                .partition_point(|waiting| waiting.key[0].cmp(later) == Ordering::Less),
+            Some(later) => {
+                waiting.partition_point(|waiting| waiting.key[0].cmp(later) == Ordering::Less)
+            }
         };
         for waiting in waiting.drain(..ready) {
-            append(table, &batches[waiting.batch], waiting.row, writer)?;
+            append(table, &waiting.batch, waiting.row, writer)?;
             rows += 1;
-        }
-        if waiting.is_empty() {
-            batches.clear();
         }
     }
     Ok(rows)
@@ -332,12 +335,10 @@ fn cell<'a>(column: &Column, array: Option<&'a ArrayRef>, row: usize) -> Cell<'a
         ColumnType::F64 => {
             Cell::F64(array.map(|array| array.as_primitive::<Float64Type>().value(row)))
         }
-        ColumnType::Text => {
-            Cell::Text(array.map(|array| array.as_string::<i32>().value(row)))
-        }
-        ColumnType::Time => {
-            Cell::Time(array.map(|array| array.as_primitive::<TimestampNanosecondType>().value(row)))
-        }
+        ColumnType::Text => Cell::Text(array.map(|array| array.as_string::<i32>().value(row))),
+        ColumnType::Time => Cell::Time(
+            array.map(|array| array.as_primitive::<TimestampNanosecondType>().value(row)),
+        ),
         ColumnType::ListU32 => Cell::ListU32(array.map(|array| {
             let list = array.as_list::<i32>();
             let (start, end) = (list.value_offsets()[row], list.value_offsets()[row + 1]);
