@@ -96,15 +96,19 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
+        assert!(message("[]").starts_with("the description is not a JSON object: "));
         insta::assert_snapshot!(
             [
-                message("[]"),
                 message(r#"{"stages": {}}"#),
                 message(r#"{"kind": "training"}"#),
                 message(r#"{"hardware": {"count": 0}}"#),
             ]
             .join("\n"),
-            @""
+            @r#"
+            the description has key "stages"; expected kind, configuration, model, hardware, engine, workload, setting, cell, split, block, initial_cohort
+            the description does not fit: unknown variant `training`, expected one of `serving`, `decode`, `summary`
+            the description key "hardware.count" is 0; expected at least 1
+            "#
         );
     }
 }

@@ -324,7 +324,14 @@ mod tests {
                 message("t,device,power_w\n0,fan,1\n"),
             ]
             .join("\n"),
-            @""
+            @r#"
+            it is empty; expected t,device,power_w,energy_j
+            it has no column "device"; expected t,device,power_w
+            it has no rows; expected samples
+            line 2: t is "noon"; expected seconds or RFC 3339
+            line 2: power_w is "-1"; expected a number of 0 or more, or nothing
+            device "fan" has no known scope; expected gpu0, module0, node, cpu0, dram0, pdu0 or alike
+            "#
         );
     }
 }
