@@ -182,10 +182,7 @@ fn a_segment_that_was_damaged_is_left_out_and_said() {
     let output = place.output(&["convert", "{}/archive/run"]);
     assert_eq!(output.status.code(), Some(1), "{}", place.stderr(&output));
     let message = place.stderr(&output);
-    assert!(
-        message.contains("segment power-00000002.parquet"),
-        "{message}"
-    );
+    assert!(message.contains("segment power-00000002.parquet"), "{message}");
     assert!(
         place.run("run").manifest.provenance.notes.iter().any(|n| n.contains("power-00000002"))
     );
