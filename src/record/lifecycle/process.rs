@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
 use super::Event;
 
@@ -104,14 +104,17 @@ impl Group {
         Ok(Self { leader, exited, is_reaped: false })
     }
 
-    /// Asks the whole group to end, and kills what is left after `wait`. Says whether nothing was.
+    /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`
+    /// is killed. Says whether nothing was.
     pub(super) fn end(&mut self, wait: Duration) -> bool {
         let deadline = Instant::now() + wait;
-        // An error here means that no process of the group is left.
-        let _ = kill_process_group(self.leader, Signal::TERM);
         if !self.is_reaped {
+            // An error here means that it has ended by now.
+            let _ = kill_process(self.leader, Signal::TERM);
             self.is_reaped = self.exited.recv_timeout(wait).is_ok();
         }
+        // Those that outlive it did not hear of it.
+        let _ = kill_process_group(self.leader, Signal::TERM);
         while self.is_alive() && Instant::now() < deadline {
             std::thread::sleep(GONE_POLL);
         }
