@@ -21,6 +21,10 @@ pub use check::{
 };
 pub use error::TraceError;
 pub use finding::{Finding, Severity};
+pub use manifest::validate_manifest;
 pub use reader::{LoadedRun, ReadOptions, read_manifest, read_run};
 pub use spec::{read_run_spec, read_spec};
-pub use writer::{AccuracyWriteRow, EngineRow, PowerRow, RequestRow, RunWriter, StepRow};
+pub use writer::{
+    AccuracyWriteRow, EngineRow, JoinedRows, PowerRow, RequestRow, RunWriter, SegmentRows, StepRow,
+    last_power_times, segment_entry, write_segment,
+};

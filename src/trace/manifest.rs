@@ -53,9 +53,11 @@ fn check_version(text: &str) -> Result<(), String> {
     }
 }
 
-/// What the types of a manifest cannot say: each message names the key, the value and what would be
-/// right.
-pub(crate) fn validate_manifest(manifest: &RunManifest) -> Result<(), String> {
+/// What the types of a manifest cannot say, such as that an id is not empty.
+///
+/// # Errors
+/// A message that names the key, the value and what would be right.
+pub fn validate_manifest(manifest: &RunManifest) -> Result<(), String> {
     text("run_id", &manifest.run_id)?;
     text("model.name", &manifest.model.name)?;
     text("hardware.accelerator", &manifest.hardware.accelerator)?;

@@ -1,5 +1,6 @@
 //! Writes runs: rows in, Parquet files and `run.json` out.
 
+mod segment;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +8,13 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use wattrace_schema::tables::{ACCURACY, ENGINE, POWER, REQUESTS, STEPS};
-use wattrace_schema::{GraphMode, RequestStage, RequestStatus, RunManifest, SCHEMA_VERSION};
+use wattrace_schema::{GraphMode, RequestStage, RequestStatus, RunManifest, SCHEMA_VERSION, Table};
 
 use crate::TraceError;
 use crate::manifest::{RUN_JSON, validate_manifest};
 use table::{Cell, TableWriter};
+
+pub use segment::{JoinedRows, SegmentRows, last_power_times, segment_entry, write_segment};
 
 /// One row of `power.parquet`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -77,6 +80,81 @@ pub struct EngineRow {
     pub name: String,
     pub labels: Option<String>,
     pub value: Option<f64>,
+}
+
+impl PowerRow {
+    /// The cells in the order of the table's columns.
+    fn cells(&self) -> [Cell<'_>; 12] {
+        [
+            Cell::Time(Some(self.t_ns)),
+            Cell::Text(Some(&self.source)),
+            Cell::Text(Some(&self.device)),
+            Cell::F64(self.power_w),
+            Cell::F64(self.energy_j),
+            Cell::F32(self.temperature_c),
+            Cell::U32(self.sm_clock_mhz),
+            Cell::U32(self.mem_clock_mhz),
+            Cell::U64(self.memory_used_bytes),
+            Cell::F32(self.utilization_percent),
+            Cell::U64(self.throttle_reasons),
+            Cell::U64(self.read_ns),
+        ]
+    }
+}
+
+impl RequestRow {
+    /// The cells in the order of the table's columns.
+    fn cells(&self) -> [Cell<'_>; 14] {
+        [
+            Cell::Text(Some(&self.request_id)),
+            Cell::Text(Some(self.stage.name())),
+            Cell::Time(self.t_send_ns),
+            Cell::Time(self.t_first_token_ns),
+            Cell::Time(self.t_end_ns),
+            Cell::Text(Some(self.status.name())),
+            Cell::Text(self.error.as_deref()),
+            Cell::U32(self.input_tokens),
+            Cell::U32(self.output_tokens),
+            Cell::U32(self.reasoning_tokens),
+            Cell::ListU64(self.itl_ns.as_deref()),
+            Cell::ListU32(self.itl_tokens.as_deref()),
+            Cell::U64(self.ttft_ns),
+            Cell::U64(self.e2e_ns),
+        ]
+    }
+}
+
+impl StepRow {
+    /// The cells in the order of the table's columns.
+    fn cells(&self) -> [Cell<'_>; 12] {
+        [
+            Cell::U64(Some(self.step)),
+            Cell::U16(self.replica),
+            Cell::Time(self.t_start_ns),
+            Cell::Time(Some(self.t_end_ns)),
+            Cell::U32(Some(self.active_sequences)),
+            Cell::U32(Some(self.new_tokens)),
+            Cell::U64(self.history_tokens),
+            Cell::U32(self.max_sequence_tokens),
+            Cell::U32(Some(self.prefill_tokens)),
+            // One iteration a row is the default, which an absent column says as well.
+            Cell::U32((self.iterations != 1).then_some(self.iterations)),
+            Cell::F32(self.active_experts),
+            Cell::Text(self.graph_mode.map(GraphMode::name)),
+        ]
+    }
+}
+
+impl EngineRow {
+    /// The cells in the order of the table's columns.
+    fn cells(&self) -> [Cell<'_>; 4] {
+        [
+            Cell::Time(Some(self.t_ns)),
+            Cell::Text(Some(&self.name)),
+            Cell::Text(self.labels.as_deref()),
+            Cell::F64(self.value),
+        ]
+    }
 }
 
 /// One row of `accuracy.parquet`.
@@ -163,20 +241,7 @@ impl RunWriter {
         if !self.sources.contains(&row.source) {
             self.sources.insert(row.source.clone());
         }
-        self.power.append(&[
-            Cell::Time(Some(row.t_ns)),
-            Cell::Text(Some(&row.source)),
-            Cell::Text(Some(&row.device)),
-            Cell::F64(row.power_w),
-            Cell::F64(row.energy_j),
-            Cell::F32(row.temperature_c),
-            Cell::U32(row.sm_clock_mhz),
-            Cell::U32(row.mem_clock_mhz),
-            Cell::U64(row.memory_used_bytes),
-            Cell::F32(row.utilization_percent),
-            Cell::U64(row.throttle_reasons),
-            Cell::U64(row.read_ns),
-        ])
+        self.power.append(&row.cells())
     }
 
     /// Appends a row to `requests.parquet`.
@@ -185,22 +250,7 @@ impl RunWriter {
     /// When the file cannot be written.
     #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
     pub fn request(&mut self, row: RequestRow) -> Result<(), TraceError> {
-        self.requests.append(&[
-            Cell::Text(Some(&row.request_id)),
-            Cell::Text(Some(row.stage.name())),
-            Cell::Time(row.t_send_ns),
-            Cell::Time(row.t_first_token_ns),
-            Cell::Time(row.t_end_ns),
-            Cell::Text(Some(row.status.name())),
-            Cell::Text(row.error.as_deref()),
-            Cell::U32(row.input_tokens),
-            Cell::U32(row.output_tokens),
-            Cell::U32(row.reasoning_tokens),
-            Cell::ListU64(row.itl_ns.as_deref()),
-            Cell::ListU32(row.itl_tokens.as_deref()),
-            Cell::U64(row.ttft_ns),
-            Cell::U64(row.e2e_ns),
-        ])
+        self.requests.append(&row.cells())
     }
 
     /// Appends a row to `steps.parquet`.
@@ -209,21 +259,7 @@ impl RunWriter {
     /// When the file cannot be written.
     #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
     pub fn step(&mut self, row: StepRow) -> Result<(), TraceError> {
-        self.steps.append(&[
-            Cell::U64(Some(row.step)),
-            Cell::U16(row.replica),
-            Cell::Time(row.t_start_ns),
-            Cell::Time(Some(row.t_end_ns)),
-            Cell::U32(Some(row.active_sequences)),
-            Cell::U32(Some(row.new_tokens)),
-            Cell::U64(row.history_tokens),
-            Cell::U32(row.max_sequence_tokens),
-            Cell::U32(Some(row.prefill_tokens)),
-            // One iteration a row is the default, which an absent column says as well.
-            Cell::U32((row.iterations != 1).then_some(row.iterations)),
-            Cell::F32(row.active_experts),
-            Cell::Text(row.graph_mode.map(GraphMode::name)),
-        ])
+        self.steps.append(&row.cells())
     }
 
     /// Appends a row to `engine.parquet`.
@@ -232,12 +268,7 @@ impl RunWriter {
     /// When the file cannot be written.
     #[expect(clippy::needless_pass_by_value, reason = "rows are handed over, as to any sink")]
     pub fn engine(&mut self, row: EngineRow) -> Result<(), TraceError> {
-        self.engine.append(&[
-            Cell::Time(Some(row.t_ns)),
-            Cell::Text(Some(&row.name)),
-            Cell::Text(row.labels.as_deref()),
-            Cell::F64(row.value),
-        ])
+        self.engine.append(&row.cells())
     }
 
     /// Appends a row to `accuracy.parquet`.
@@ -269,6 +300,40 @@ impl RunWriter {
         }
         let mut file = fs::File::create_new(&path).map_err(TraceError::io("create", &path))?;
         std::io::Write::write_all(&mut file, bytes).map_err(TraceError::io("write", &path))
+    }
+
+    /// Copies a file of any size to `name` beside the tables.
+    ///
+    /// # Errors
+    /// As for [`RunWriter::extra_file`], and when `from` cannot be read.
+    pub fn copy_extra_file(&mut self, name: &str, from: &Path) -> Result<(), TraceError> {
+        // Made empty first, which settles whether the name can be used.
+        self.extra_file(name, b"")?;
+        fs::copy(from, self.partial.0.join(name)).map_err(TraceError::io("copy", from))?;
+        Ok(())
+    }
+
+    /// Appends the rows of several files of one table that [`write_segment`] wrote, in the order of the
+    /// table's sort key. Files are given in the order in which they were written;
+    /// memory is needed for one file at a time and for the rows that are out of order.
+    ///
+    /// # Errors
+    /// When a file cannot be read or the run's cannot be written.
+    pub fn append_segments(
+        &mut self,
+        table: &'static Table,
+        segments: &[PathBuf],
+    ) -> Result<JoinedRows, TraceError> {
+        let writer = match table.name {
+            name if name == POWER.name => &mut self.power,
+            name if name == REQUESTS.name => &mut self.requests,
+            name if name == STEPS.name => &mut self.steps,
+            name if name == ENGINE.name => &mut self.engine,
+            _ => &mut self.accuracy,
+        };
+        let joined = segment::join(table, segments, writer)?;
+        self.sources.extend(joined.sources.iter().cloned());
+        Ok(joined)
     }
 
     /// Closes the tables, fills `manifest.files`, writes `run.json` last and gives the folder its name.

@@ -178,9 +178,14 @@ pub(super) struct TableWriter {
 
 impl TableWriter {
     pub(super) fn new(table: &'static Table, folder: &Path) -> Self {
+        Self::at(table, folder.join(table.file))
+    }
+
+    /// A writer of a file that has another name than the table's own.
+    pub(super) fn at(table: &'static Table, path: PathBuf) -> Self {
         Self {
             table,
-            path: folder.join(table.file),
+            path,
             builders: table.columns.iter().map(|c| ColumnBuilder::new(c.column_type)).collect(),
             present: table.columns.iter().map(|c| c.presence != Presence::Optional).collect(),
             pending_rows: 0,

@@ -3,7 +3,9 @@ use std::fs;
 use wattrace_schema::EnergyMethod;
 
 use super::*;
-use crate::testing::{TestArchive, column_names, manifest, names, power, request, stamp, step};
+use crate::testing::{
+    SECOND, T0, TestArchive, column_names, manifest, names, power, request, stamp, step,
+};
 use crate::{ReadOptions, read_run};
 
 #[test]
@@ -210,4 +212,81 @@ fn files_name_the_program_and_the_unit_of_each_column() {
     assert_eq!(footer.created_by(), Some(concat!("wattrace ", env!("CARGO_PKG_VERSION"))));
     let power = reader.schema().field_with_name("power_w").unwrap();
     assert_eq!(power.metadata().get("unit").map(|unit| unit.as_str()), Some("W"));
+}
+
+#[test]
+fn joined_segments_are_the_file_that_one_writer_would_have_written() {
+    let archive = TestArchive::new();
+    // Power of a board and a node in turn; the board's counter begins in the second segment.
+    let powers: Vec<_> = (0..60_i64)
+        .map(|second| {
+            let device = if second % 2 == 0 { "gpu0" } else { "gpu1" };
+            PowerRow {
+                energy_j: (second >= 30).then_some(second as f64),
+                ..power(second, device, 300.0 + second as f64)
+            }
+        })
+        .collect();
+    // Requests end in another order than they were sent: r0 after all others.
+    let mut requests: Vec<_> =
+        (0..30_i64).map(|second| request(second, &format!("r{second:02}"))).collect();
+    requests.rotate_left(1);
+    requests[5].itl_tokens = Some(vec![1, 2]);
+    // The second replica logs first.
+    let steps: Vec<_> = (0..30_u64)
+        .map(|number| StepRow { replica: u16::from(number % 2 == 0), ..step(number) })
+        .collect();
+
+    let direct = archive.write(manifest("direct"), |writer| {
+        let mut powers = powers.clone();
+        powers.sort_by(|a, b| (&a.device, a.t_ns).cmp(&(&b.device, b.t_ns)));
+        powers.into_iter().for_each(|row| writer.power(row).unwrap());
+        let mut requests = requests.clone();
+        requests.sort_by_key(|row| row.t_send_ns);
+        requests.into_iter().for_each(|row| writer.request(row).unwrap());
+        let mut steps = steps.clone();
+        steps.sort_by_key(|row| (row.replica, row.t_end_ns));
+        steps.into_iter().for_each(|row| writer.step(row).unwrap());
+    });
+    let segments = tempfile::tempdir().unwrap();
+    let segment = |name: String, rows: SegmentRows| {
+        let path = segments.path().join(name);
+        let entry = write_segment(&path, rows).unwrap().unwrap();
+        assert_eq!(segment_entry(&path).unwrap(), entry);
+        path
+    };
+    let joined = archive.write(manifest("joined"), |writer| {
+        let paths: Vec<_> = (powers.chunks(7).enumerate())
+            .map(|(at, rows)| segment(format!("p{at}"), SegmentRows::Power(rows.to_vec())))
+            .collect();
+        let rows = writer.append_segments(&POWER, &paths).unwrap();
+        assert_eq!(rows, JoinedRows { rows: 60, sources: vec!["nvml".to_owned()] });
+        let second = T0 + 59 * SECOND;
+        assert_eq!(last_power_times(&paths[8]).unwrap(), [("nvml".to_owned(), second)]);
+        let paths: Vec<_> = (requests.chunks(4).enumerate())
+            .map(|(at, rows)| segment(format!("r{at}"), SegmentRows::Requests(rows.to_vec())))
+            .collect();
+        assert_eq!(writer.append_segments(&REQUESTS, &paths).unwrap().rows, 30);
+        let paths: Vec<_> = (steps.chunks(11).enumerate())
+            .map(|(at, rows)| segment(format!("s{at}"), SegmentRows::Steps(rows.to_vec())))
+            .collect();
+        assert_eq!(writer.append_segments(&STEPS, &paths).unwrap().rows, 30);
+    });
+    for name in ["power.parquet", "requests.parquet", "steps.parquet"] {
+        let [direct, joined] =
+            [&direct, &joined].map(|run| fs::read(run.folder.join(name)).unwrap());
+        assert!(direct == joined, "{name} differs");
+    }
+}
+
+#[test]
+fn a_segment_without_rows_is_no_file_and_one_that_is_cut_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("power-1.parquet");
+    assert_eq!(write_segment(&path, SegmentRows::Power(Vec::new())).unwrap(), None);
+    assert!(!path.exists());
+    write_segment(&path, SegmentRows::Power(vec![power(0, "gpu0", 1.0)])).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(matches!(segment_entry(&path), Err(TraceError::Parquet { .. })));
 }

@@ -1,0 +1,183 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use wattrace_record::source::SourceSpecification;
+
+/// Records power, requests and decode steps while a service is measured, into a run that `wattrace`
+/// analyses.
+#[derive(Debug, Parser)]
+#[command(name = "wattrace-record", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Examples:
+  wattrace-record run --out archive/run-1 --power nvml --ready-log 'startup complete' \\
+      --formal ./benchmark.sh -- vllm serve MODEL       the whole lifecycle of a service
+  wattrace-record attach --out archive/run-2 --power nvml --seconds 120
+  wattrace-record convert archive/run-3                  finish a run that was cut off
+
+Exit codes: 0 done, or the exit code of the command that was run; 1 done, but something was lost; 2 bad
+usage, or the run could not be recorded; 3 nothing to convert; 130 interrupted (the run is written).")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Shared {
+    /// Print no progress and no warnings
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Print what was recorded as JSON on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Attach(Attach),
+    Convert(Convert),
+}
+
+/// What is recorded, and where to.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Recording {
+    /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
+    #[arg(long, short, value_name = "RUN")]
+    pub(crate) out: PathBuf,
+    /// Power source: nvml, amd, rapl, hwmon, redfish=URL, ipmi[=HOST], snmp=HOST,OID, dcgm=URL or
+    /// replay=FILE; may be given several times
+    #[arg(long, value_name = "SOURCE", required = true)]
+    pub(crate) power: Vec<SourceSpecification>,
+    /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
+    #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
+    pub(crate) interval: Vec<(String, f64)>,
+    /// JSON file with keys of run.json that describe the run: model, hardware, engine, workload,
+    /// configuration, setting, cell, split, block, kind
+    #[arg(long, value_name = "FILE")]
+    pub(crate) describe: Option<PathBuf>,
+    /// Seconds between writes to disk: what may be lost when the recorder is killed
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub(crate) flush: Duration,
+    /// Free space to leave on the disk, MiB; the recording ends cleanly before it is used up
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub(crate) keep_free: u64,
+    /// The NVML library, where it has another name or place than usual
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nvml_library: Option<PathBuf>,
+    /// Root of the /sys that rapl and hwmon read
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) sys_root: Option<PathBuf>,
+}
+
+/// Start a service, measure it through its whole lifecycle, and stop it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The published procedure: idle baseline, launch, ready, warm-up, formal requests, shutdown, release
+(every board within 5 % of its idle power for 30 s). Without --formal and --formal-seconds the formal
+window lasts until COMMAND ends by itself. Its output goes to logs/command.log of the run.
+
+Example:
+  wattrace-record run --out archive/run-1 --power nvml --ready-url http://127.0.0.1:8000/health \\
+      --warmup 'curl -sf http://127.0.0.1:8000/v1/completions -d @one.json' --formal ./benchmark.sh \\
+      -- vllm serve MODEL"
+)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) recording: Recording,
+    /// Seconds of idle baseline before the launch
+    #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
+    pub(crate) idle: Duration,
+    /// Ready when this http address answers with 200
+    #[arg(long, value_name = "URL", group = "ready")]
+    pub(crate) ready_url: Option<String>,
+    /// Ready when this shell command succeeds
+    #[arg(long, value_name = "SHELL", group = "ready")]
+    pub(crate) ready_command: Option<String>,
+    /// Ready when the output of COMMAND holds this text
+    #[arg(long, value_name = "TEXT", group = "ready")]
+    pub(crate) ready_log: Option<String>,
+    /// Seconds to wait until it is ready
+    #[arg(long, value_name = "S", default_value = "1800", value_parser = seconds)]
+    pub(crate) ready_wait: Duration,
+    /// Shell command that sends one warm-up request
+    #[arg(long, value_name = "SHELL")]
+    pub(crate) warmup: Option<String>,
+    /// How many warm-up requests
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) warmup_count: u32,
+    /// Shell command that sends the formal requests and ends with the last
+    #[arg(long, value_name = "SHELL")]
+    pub(crate) formal: Option<String>,
+    /// Length of the formal window, where nothing is sent from here
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "formal")]
+    pub(crate) formal_seconds: Option<Duration>,
+    /// Seconds that COMMAND may take to end before it is killed
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    pub(crate) shutdown_wait: Duration,
+    /// Seconds that every board must stay within 5 % of its idle power
+    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
+    pub(crate) release_hold: Duration,
+    /// Seconds to wait for that at most
+    #[arg(long, value_name = "S", default_value = "600", value_parser = seconds)]
+    pub(crate) release_wait: Duration,
+    /// The service and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Record beside a service that is running already
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The formal window is the whole recording. It ends with Ctrl-C, SIGTERM, --seconds or the end of --pid.
+
+Example:
+  wattrace-record attach --out archive/run-2 --power nvml --power redfish=https://bmc --seconds 600"
+)]
+pub(crate) struct Attach {
+    #[command(flatten)]
+    pub(crate) recording: Recording,
+    /// End after this many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// End when this process ends
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+}
+
+/// Finish a run that was cut off
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  wattrace-record convert archive/run-3
+
+Joins what lies in archive/run-3.partial into archive/run-3, and removes it once that is done.")]
+pub(crate) struct Convert {
+    /// Folder of the run, with or without .partial
+    pub(crate) run: PathBuf,
+}
+
+/// A length of time; none is longer than a year, which leaves room in every sum of times.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err("expected seconds, from 0 to 31536000".into()),
+    }
+}
+
+fn interval(text: &str) -> Result<(String, f64), String> {
+    let expected = "expected a source and milliseconds from 1 to 3600000, such as nvml=50";
+    let (name, value) = text.split_once('=').ok_or(expected)?;
+    match value.parse::<f64>() {
+        Ok(interval_ms) if (1.0..=3_600_000.0).contains(&interval_ms) => {
+            Ok((name.to_owned(), interval_ms))
+        }
+        _ => Err(expected.into()),
+    }
+}

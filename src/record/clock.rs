@@ -1,0 +1,246 @@
+//! The two clocks of a recording: the monotonic one that measures, and the wall clock that dates.
+
+use std::sync::{Arc, Mutex};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::Stop;
+
+/// Nanoseconds in a second, as an integer.
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// A step of the wall clock smaller than this is not told from the reading of two clocks in a row.
+const SMALLEST_STEP_NS: i64 = 1_000_000;
+
+/// Readings taken of both clocks; the one whose two monotonic readings lie closest together is kept.
+const PAIR_READINGS: usize = 5;
+
+/// What a recording asks of time. Tests replace it by a clock that they set.
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    /// Nanoseconds on a clock that never steps; its zero is arbitrary.
+    fn monotonic_ns(&self) -> i64;
+
+    /// Nanoseconds since the Unix epoch on a clock that may be stepped at any time.
+    fn wall_ns(&self) -> i64;
+
+    /// Waits until `monotonic_ns` reaches `until_ns`, or until `stop` is raised if that comes first.
+    /// Says whether it was raised.
+    fn wait(&self, stop: &Stop, until_ns: i64) -> bool;
+}
+
+/// The clocks of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn monotonic_ns(&self) -> i64 {
+        nanos(clock_gettime(ClockId::Monotonic))
+    }
+
+    fn wall_ns(&self) -> i64 {
+        nanos(clock_gettime(ClockId::Realtime))
+    }
+
+    fn wait(&self, stop: &Stop, until_ns: i64) -> bool {
+        loop {
+            let left_ns = until_ns - self.monotonic_ns();
+            match u64::try_from(left_ns) {
+                Ok(left_ns) if left_ns > 0 => {
+                    if stop.wait_for(std::time::Duration::from_nanos(left_ns)) {
+                        return true;
+                    }
+                }
+                _ => return stop.is_raised(),
+            }
+        }
+    }
+}
+
+fn nanos(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(SECOND_NS).saturating_add(time.tv_nsec)
+}
+
+/// When something was read, on the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Before the read.
+    pub start_ns: i64,
+    /// After it.
+    pub end_ns: i64,
+}
+
+impl Span {
+    /// Runs `read` and says when it ran.
+    pub fn of<T>(clock: &dyn Clock, read: impl FnOnce() -> T) -> (Self, T) {
+        let start_ns = clock.monotonic_ns();
+        let value = read();
+        (Self { start_ns, end_ns: clock.monotonic_ns() }, value)
+    }
+
+    /// The middle, which dates the value: it was taken somewhere between both ends.
+    #[must_use]
+    pub const fn middle_ns(self) -> i64 {
+        self.start_ns + (self.end_ns - self.start_ns) / 2
+    }
+
+    /// How long the read took.
+    #[must_use]
+    pub const fn length_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns).unsigned_abs()
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockPair {
+    /// The monotonic clock.
+    pub monotonic_ns: i64,
+    /// The wall clock, nanoseconds since the Unix epoch.
+    pub wall_ns: i64,
+    /// Half the time between the two monotonic readings around the wall clock's.
+    pub uncertainty_ns: i64,
+}
+
+impl ClockPair {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn take(clock: &dyn Clock) -> Self {
+        let readings = (0..PAIR_READINGS).map(|_| {
+            let (span, wall_ns) = Span::of(clock, || clock.wall_ns());
+            let uncertainty_ns = (span.end_ns - span.start_ns) / 2;
+            Self { monotonic_ns: span.middle_ns(), wall_ns, uncertainty_ns }
+        });
+        readings.min_by_key(|pair| pair.uncertainty_ns).expect("at least one reading is taken")
+    }
+
+    /// Wall clock less monotonic clock, which is constant until the wall clock is stepped.
+    const fn difference_ns(self) -> i64 {
+        self.wall_ns - self.monotonic_ns
+    }
+}
+
+/// A step of the wall clock, as `clock_events` of `run.json` holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WallStep {
+    /// Run time of the last reading before the step.
+    pub after: wattrace_schema::TimestampNs,
+    /// Run time of the first reading after it.
+    pub before: wattrace_schema::TimestampNs,
+    /// How far the wall clock jumped; negative if backwards.
+    pub step_ns: i64,
+}
+
+/// The clock of one run: the wall clock at the start, carried on by the monotonic clock. Whatever is
+/// done to the wall clock meanwhile, differences of run times are true durations.
+#[derive(Debug)]
+pub struct RunClock {
+    clock: Arc<dyn Clock>,
+    first: ClockPair,
+    watch: Mutex<Watch>,
+}
+
+/// What was seen of the wall clock so far.
+#[derive(Debug)]
+struct Watch {
+    last: ClockPair,
+    pairs: u64,
+    steps: Vec<WallStep>,
+}
+
+impl RunClock {
+    /// Takes the first pair.
+    #[must_use]
+    pub fn start(clock: Arc<dyn Clock>) -> Self {
+        let first = ClockPair::take(clock.as_ref());
+        let watch = Mutex::new(Watch { last: first, pairs: 1, steps: Vec::new() });
+        Self { clock, first, watch }
+    }
+
+    /// The clocks underneath.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// The pair that run times are derived from.
+    #[must_use]
+    pub const fn first(&self) -> ClockPair {
+        self.first
+    }
+
+    /// Run time of a moment on the monotonic clock, nanoseconds since the Unix epoch.
+    #[must_use]
+    pub const fn run_time_ns(&self, monotonic_ns: i64) -> i64 {
+        self.first.wall_ns + (monotonic_ns - self.first.monotonic_ns)
+    }
+
+    /// Run time now.
+    #[must_use]
+    pub fn now(&self) -> wattrace_schema::TimestampNs {
+        wattrace_schema::TimestampNs::from_nanos(self.run_time_ns(self.clock.monotonic_ns()))
+    }
+
+    /// Takes another pair, and notes whether the wall clock was stepped since the last.
+    pub fn observe(&self) -> ClockPair {
+        let pair = ClockPair::take(self.clock.as_ref());
+        let mut watch = self.watch.lock().expect("no thread panics while it holds the watch");
+        // Two threads may take pairs at once; the older one says nothing new.
+        if pair.monotonic_ns < watch.last.monotonic_ns {
+            return pair;
+        }
+        let step_ns = pair.difference_ns() - watch.last.difference_ns();
+        let noise_ns = SMALLEST_STEP_NS + pair.uncertainty_ns + watch.last.uncertainty_ns;
+        if step_ns.abs() > noise_ns {
+            let time = |pair: ClockPair| {
+                wattrace_schema::TimestampNs::from_nanos(self.run_time_ns(pair.monotonic_ns))
+            };
+            let step = WallStep { after: time(watch.last), before: time(pair), step_ns };
+            watch.steps.push(step);
+        }
+        watch.last = pair;
+        watch.pairs += 1;
+        pair
+    }
+
+    /// Steps of the wall clock seen so far.
+    #[must_use]
+    pub fn steps(&self) -> Vec<WallStep> {
+        self.watch.lock().expect("no thread panics while it holds the watch").steps.clone()
+    }
+
+    /// How many pairs were taken.
+    #[must_use]
+    pub fn pairs(&self) -> u64 {
+        self.watch.lock().expect("no thread panics while it holds the watch").pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_dated_at_its_middle() {
+        let span = Span { start_ns: 1_000, end_ns: 1_500 };
+        assert_eq!((span.middle_ns(), span.length_ns()), (1_250, 500));
+    }
+
+    #[test]
+    fn the_clocks_of_the_system_show_no_step_and_a_wait_ends_with_its_time_or_the_stop() {
+        let clock = RunClock::start(Arc::new(SystemClock));
+        let stop = Stop::new();
+        let until_ns = clock.clock().monotonic_ns() + 1_000_000;
+        assert!(!clock.clock().wait(&stop, until_ns));
+        assert!(clock.clock().monotonic_ns() >= until_ns);
+        stop.raise();
+        assert!(clock.clock().wait(&stop, i64::MAX));
+        let pair = clock.observe();
+        assert_eq!(clock.pairs(), 2);
+        let carried_ns = clock.run_time_ns(pair.monotonic_ns);
+        assert!(
+            (carried_ns - pair.wall_ns).abs() < 50_000_000,
+            "unless somebody sets the clock now"
+        );
+    }
+}

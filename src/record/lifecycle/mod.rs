@@ -1,0 +1,366 @@
+//! The published procedure: idle baseline, launch, ready, warm-up, formal requests, shutdown, release.
+
+mod probe;
+mod process;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use crate::live::Release;
+use crate::recording::{RecordError, Recording};
+use crate::store::{Joined, Stage, StoreError};
+
+pub use probe::Probe;
+pub use process::ExitReason;
+use process::{Group, shell};
+
+/// What the lifecycle waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The user asks to end: Ctrl-C or SIGTERM.
+    Interrupted,
+    /// The recording can no longer be written.
+    RecordingFailed,
+    /// A command has ended.
+    Exited {
+        /// Which: the number it was started under.
+        command: u32,
+        /// How.
+        reason: ExitReason,
+    },
+}
+
+/// What `run` does.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The service and its arguments.
+    pub command: Vec<String>,
+    /// Length of the idle baseline.
+    pub idle: Duration,
+    /// How to know that the service is ready; at once if absent.
+    pub ready: Option<Probe>,
+    /// Longest time until it is.
+    pub ready_wait: Duration,
+    /// Shell command of one warm-up request.
+    pub warmup: Option<String>,
+    /// How many.
+    pub warmup_count: u32,
+    /// What fills the formal window.
+    pub formal: Formal,
+    /// Longest time that the service may take to end.
+    pub shutdown_wait: Duration,
+    /// Time that every board must stay near its idle power.
+    pub release_hold: Duration,
+    /// Longest wait for that.
+    pub release_wait: Duration,
+}
+
+/// What fills the formal window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Formal {
+    /// A shell command sends the requests and ends with the last.
+    Command(String),
+    /// Nothing is sent from here; the window has this length.
+    Time(Duration),
+    /// The window lasts until the service ends by itself.
+    UntilExit,
+}
+
+/// How a run came out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run that was written.
+    pub joined: Joined,
+    /// Exit code to pass on: the service's if it ended by itself, else that of the formal requests.
+    pub code: u8,
+    /// Whether the user ended it.
+    pub was_interrupted: bool,
+    /// What went wrong in the procedure.
+    pub failures: Vec<String>,
+}
+
+/// Why the procedure goes on to the shutdown before its time.
+#[derive(Debug)]
+enum Cut {
+    Interrupted,
+    RecordingFailed,
+    /// The service ended before it should.
+    Exited(ExitReason),
+    /// The service ended when it should.
+    Finished(ExitReason),
+    /// Something failed.
+    Failed(String),
+    /// A stamp could not be written.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Cut {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Number of the service among the commands; those after it send requests.
+const SERVICE: u32 = 0;
+
+/// Time between looks at the release of power and memory.
+const RELEASE_POLL: Duration = Duration::from_millis(100);
+
+/// Longest wait for the first reading of every power source.
+const FIRST_READS: Duration = Duration::from_secs(5);
+
+/// Goes through the procedure and finishes the recording, whatever happens on the way. `say` gets a line
+/// of progress now and then.
+///
+/// # Errors
+/// When the run cannot be written; its unfinished folder stays.
+pub fn run(
+    recording: Recording,
+    plan: &Plan,
+    events: &Receiver<Event>,
+    sender: &Sender<Event>,
+    say: &dyn Fn(&str),
+) -> Result<Outcome, RecordError> {
+    let mut procedure = Procedure {
+        recording: &recording,
+        plan,
+        events,
+        sender,
+        say,
+        service: None,
+        commands: 0,
+        formal_code: None,
+    };
+    let cut = procedure.measure().err();
+    let was_interrupted = matches!(cut, Some(Cut::Interrupted));
+    let mut failures = Vec::new();
+    let mut service_exit = None;
+    match cut {
+        Some(Cut::Exited(reason)) => {
+            service_exit = Some(reason);
+            failures.push(format!("COMMAND ended before its time: {reason}"));
+        }
+        Some(Cut::Finished(reason)) => service_exit = Some(reason),
+        Some(Cut::Failed(message)) => failures.push(message),
+        Some(Cut::Store(error)) => say(&format!("warning: {error}")),
+        Some(Cut::Interrupted | Cut::RecordingFailed) | None => (),
+    }
+    failures.extend(procedure.end(service_exit.is_some(), was_interrupted));
+    let formal_code = procedure.formal_code;
+    for failure in &failures {
+        recording.context().note(failure.clone());
+    }
+    let code = match service_exit {
+        Some(reason) if reason.code() != 0 => reason.code(),
+        _ => formal_code.unwrap_or(0),
+    };
+    let joined = recording.finish()?;
+    Ok(Outcome { joined, code, was_interrupted, failures })
+}
+
+/// The procedure and how far it has come.
+struct Procedure<'a> {
+    recording: &'a Recording,
+    plan: &'a Plan,
+    events: &'a Receiver<Event>,
+    sender: &'a Sender<Event>,
+    say: &'a dyn Fn(&str),
+    service: Option<Group>,
+    commands: u32,
+    formal_code: Option<u8>,
+}
+
+impl Procedure<'_> {
+    /// Up to the end of the formal window.
+    fn measure(&mut self) -> Result<(), Cut> {
+        self.idle()?;
+        self.launch()?;
+        self.warm_up()?;
+        self.formal()
+    }
+
+    fn idle(&mut self) -> Result<(), Cut> {
+        self.recording.wait_for_first_reads(FIRST_READS);
+        (self.say)(&format!("idle baseline, {} s", self.plan.idle.as_secs_f64()));
+        self.recording.live().set_idle_window(true);
+        self.recording.stamp(Stage::IdleStart)?;
+        let waited = self.wait(self.plan.idle, None);
+        self.recording.stamp(Stage::IdleEnd)?;
+        self.recording.live().set_idle_window(false);
+        waited.map(drop)
+    }
+
+    fn launch(&mut self) -> Result<(), Cut> {
+        let log = self.recording.logs().join("command.log");
+        self.recording.stamp(Stage::Launch)?;
+        let service = Group::start(&self.plan.command, &log, SERVICE, self.sender)
+            .map_err(|error| Cut::Failed(format!("cannot start COMMAND: {error}")))?;
+        self.service = Some(service);
+        (self.say)(&format!("launched; its output goes to {}", log.display()));
+        if let Some(probe) = &self.plan.ready {
+            let deadline = Instant::now() + self.plan.ready_wait;
+            let mut watch = probe.watch(&log);
+            while !watch.is_ready() {
+                if Instant::now() >= deadline {
+                    let seconds = self.plan.ready_wait.as_secs_f64();
+                    return Err(Cut::Failed(format!("COMMAND was not ready after {seconds} s")));
+                }
+                self.wait(probe::POLL, None)?;
+            }
+        }
+        self.recording.stamp(Stage::Ready)?;
+        (self.say)("ready");
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<(), Cut> {
+        let Some(warmup) = &self.plan.warmup else { return Ok(()) };
+        self.recording.stamp(Stage::WarmupStart)?;
+        for number in 1..=self.plan.warmup_count {
+            let reason = self.command(warmup, "warmup.log")?;
+            if reason.code() != 0 {
+                return Err(Cut::Failed(format!("warm-up request {number} failed: {reason}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn formal(&mut self) -> Result<(), Cut> {
+        self.recording.stamp(Stage::FormalStart)?;
+        (self.say)("formal window");
+        let result = match &self.plan.formal {
+            Formal::Command(text) => self.command(text, "formal.log").map(|reason| {
+                self.formal_code = Some(reason.code());
+                (reason.code() != 0).then(|| format!("the formal requests failed: {reason}"))
+            }),
+            Formal::Time(time) => self.wait(*time, None).map(|_| None),
+            Formal::UntilExit => match self.wait_forever() {
+                Cut::Exited(reason) => {
+                    self.recording.stamp(Stage::FormalEnd)?;
+                    return Err(Cut::Finished(reason));
+                }
+                other => Err(other),
+            },
+        };
+        self.recording.stamp(Stage::FormalEnd)?;
+        match result? {
+            Some(failure) => Err(Cut::Failed(failure)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a shell command to its end.
+    fn command(&mut self, text: &str, log: &str) -> Result<ExitReason, Cut> {
+        self.commands += 1;
+        let number = self.commands;
+        let log = self.recording.logs().join(log);
+        let mut group = Group::start(&shell(text), &log, number, self.sender)
+            .map_err(|error| Cut::Failed(format!("cannot start \"{text}\": {error}")))?;
+        match self.wait(Duration::MAX, Some(number)) {
+            Ok(Some(reason)) => Ok(reason),
+            Ok(None) => Ok(ExitReason::Unknown),
+            Err(cut) => {
+                group.end(Duration::ZERO);
+                Err(cut)
+            }
+        }
+    }
+
+    /// Waits for `time`, or until command `number` ends, which gives how. The end of the service, a
+    /// signal and a failed recording cut it short.
+    fn wait(&self, time: Duration, number: Option<u32>) -> Result<Option<ExitReason>, Cut> {
+        let deadline = Instant::now().checked_add(time);
+        loop {
+            let event = match deadline {
+                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(deadline) => {
+                    self.events.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+                }
+            };
+            match event {
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
+                Ok(Event::Interrupted) => return Err(Cut::Interrupted),
+                Ok(Event::RecordingFailed) => return Err(Cut::RecordingFailed),
+                Ok(Event::Exited { command: SERVICE, reason }) => return Err(Cut::Exited(reason)),
+                Ok(Event::Exited { command, reason }) if Some(command) == number => {
+                    return Ok(Some(reason));
+                }
+                Ok(Event::Exited { .. }) => (),
+            }
+        }
+    }
+
+    fn wait_forever(&self) -> Cut {
+        match self.wait(Duration::MAX, None) {
+            Err(cut) => cut,
+            Ok(_) => Cut::Failed("nothing is left to wait for".to_owned()),
+        }
+    }
+
+    /// Shuts the service down, waits for the release, and stamps both. Says what went wrong.
+    fn end(&mut self, has_exited: bool, was_interrupted: bool) -> Vec<String> {
+        let mut failures = Vec::new();
+        let Some(mut service) = self.service.take() else {
+            self.stamp(Stage::MonitorEnd);
+            return failures;
+        };
+        if !has_exited {
+            (self.say)("shutdown");
+            if !service.end(self.plan.shutdown_wait) {
+                let seconds = self.plan.shutdown_wait.as_secs_f64();
+                failures.push(format!("COMMAND did not end within {seconds} s and was killed"));
+            }
+        }
+        self.stamp(Stage::ProcessExit);
+        // What COMMAND started and left behind would keep the boards busy.
+        service.end(Duration::ZERO);
+        if !self.recording.context().sink.is_closed() {
+            failures.extend(self.release(was_interrupted));
+        }
+        self.stamp(Stage::MonitorEnd);
+        failures
+    }
+
+    /// Waits until memory is free and every board was near its idle power for long enough. After a
+    /// Ctrl-C this goes on; a second one ends it.
+    fn release(&self, was_interrupted: bool) -> Option<String> {
+        let live = self.recording.live();
+        live.begin_release();
+        let hint = if was_interrupted { " (Ctrl-C again to skip)" } else { "" };
+        (self.say)(&format!("waiting for the release{hint}"));
+        let hold_ns = i64::try_from(self.plan.release_hold.as_nanos()).unwrap_or(i64::MAX);
+        let deadline = Instant::now() + self.plan.release_wait;
+        let mut is_memory_open = true;
+        loop {
+            if is_memory_open && live.memory_released() == Some(true) {
+                self.stamp(Stage::MemoryReleased);
+                live.begin_release();
+                is_memory_open = false;
+            }
+            let is_memory_done = !is_memory_open || live.memory_released().is_none();
+            match live.release(hold_ns) {
+                Release::Unknown => {
+                    let context = self.recording.context();
+                    context.note("no idle power is known, so the release was not waited for");
+                    return None;
+                }
+                Release::Held if is_memory_done => return None,
+                Release::Held | Release::Waiting => (),
+            }
+            if Instant::now() >= deadline {
+                let seconds = self.plan.release_wait.as_secs_f64();
+                return Some(format!("power was not back at idle {seconds} s after the end"));
+            }
+            if matches!(self.wait(RELEASE_POLL, None), Err(Cut::Interrupted | Cut::RecordingFailed))
+            {
+                return Some("the wait for the release was cut short".to_owned());
+            }
+        }
+    }
+
+    fn stamp(&self, stage: Stage) {
+        if let Err(error) = self.recording.stamp(stage) {
+            (self.say)(&format!("warning: {error}"));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Commands that the lifecycle starts, each in a process group of its own.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+
+use super::Event;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReason {
+    /// By itself, with this code.
+    Code(u8),
+    /// By a signal.
+    Signal(i32),
+    /// The system did not say.
+    Unknown,
+}
+
+impl ExitReason {
+    /// The code that a shell would give for it.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            Self::Unknown => 1,
+        }
+    }
+
+    fn of(status: io::Result<ExitStatus>) -> Self {
+        let Ok(status) = status else { return Self::Unknown };
+        match (status.code().map(u8::try_from), status.signal()) {
+            (Some(Ok(code)), _) => Self::Code(code),
+            (_, Some(signal)) => Self::Signal(signal),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for ExitReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(formatter, "exit code {code}"),
+            Self::Signal(signal) => write!(formatter, "ended by signal {signal}"),
+            Self::Unknown => formatter.write_str("ended, the system does not say how"),
+        }
+    }
+}
+
+/// The words that run `text` in a shell.
+pub(super) fn shell(text: &str) -> Vec<String> {
+    ["sh", "-c", text].map(str::to_owned).into()
+}
+
+/// Time between looks at whether a process group has gone.
+const GONE_POLL: Duration = Duration::from_millis(20);
+
+/// A command and whatever it starts. A signal at the terminal does not reach it: the lifecycle ends it
+/// when its turn comes.
+#[derive(Debug)]
+pub(super) struct Group {
+    leader: Pid,
+    exited: Receiver<()>,
+    is_reaped: bool,
+}
+
+impl Group {
+    /// Starts `words`, whose output is appended to the file `log`. Its end is sent as
+    /// [`Event::Exited`] with `number`.
+    pub(super) fn start(
+        words: &[String],
+        log: &Path,
+        number: u32,
+        sender: &Sender<Event>,
+    ) -> io::Result<Self> {
+        let output = File::options().create(true).append(true).open(log)?;
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("\"{}\": {error}", words[0])))?;
+        let leader = Pid::from_child(&child);
+        let (gone, exited) = channel();
+        let sender = sender.clone();
+        std::thread::Builder::new().name("wait".to_owned()).stack_size(128 << 10).spawn(
+            move || {
+                let reason = ExitReason::of(child.wait());
+                // Nobody may wait any more for either.
+                let _ = gone.send(());
+                let _ = sender.send(Event::Exited { command: number, reason });
+            },
+        )?;
+        Ok(Self { leader, exited, is_reaped: false })
+    }
+
+    /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`
+    /// is killed. Says whether nothing was.
+    pub(super) fn end(&mut self, wait: Duration) -> bool {
+        let deadline = Instant::now() + wait;
+        if !self.is_reaped {
+            // An error here means that it has ended by now.
+            let _ = kill_process(self.leader, Signal::TERM);
+            self.is_reaped = self.exited.recv_timeout(wait).is_ok();
+        }
+        // Those that outlive it did not hear of it.
+        let _ = kill_process_group(self.leader, Signal::TERM);
+        while self.is_alive() && Instant::now() < deadline {
+            std::thread::sleep(GONE_POLL);
+        }
+        let is_gone = !self.is_alive();
+        if !is_gone {
+            let _ = kill_process_group(self.leader, Signal::KILL);
+            if !self.is_reaped {
+                self.is_reaped = self.exited.recv().is_ok();
+            }
+        }
+        is_gone
+    }
+
+    fn is_alive(&self) -> bool {
+        test_kill_process_group(self.leader).is_ok()
+    }
+}

@@ -1,0 +1,373 @@
+//! A recording from its start to its run: threads that read, one that writes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wattrace_schema::{Model, RunKind, RunManifest, Scope, TimestampNs};
+
+use crate::Stop;
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::cost::Cost;
+use crate::describe::{Description, DescriptionError};
+use crate::live::Live;
+use crate::sampler::{Punctuality, Sampler};
+use crate::source::{self, PowerSource, SourceError, SourceOptions, SourceSpecification};
+use crate::store::{Joined, RunPath, Stage, Store, StoreError};
+
+/// What is recorded, and where to.
+#[derive(Debug, Clone)]
+pub struct RecordingOptions {
+    /// Folder of the run.
+    pub out: PathBuf,
+    /// Power sources.
+    pub power: Vec<SourceSpecification>,
+    /// Time between reads by source id, ms; others take their default.
+    pub intervals_ms: Vec<(String, f64)>,
+    /// What opening a source may depend on.
+    pub source: SourceOptions,
+    /// Keys of `run.json` that the user gives.
+    pub description: Description,
+    /// Time between writes to disk.
+    pub flush: Duration,
+    /// Free space to leave, B.
+    pub keep_free_bytes: u64,
+    /// Command line, for `provenance.command`.
+    pub command: String,
+}
+
+/// Why a recording does not start, or did not become a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A power source cannot be opened.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The files cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The description does not fit `run.json`.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// An interval names no source of the recording.
+    #[error("--interval names \"{id}\"; expected one of {known}")]
+    UnknownInterval {
+        /// The id as given.
+        id: String,
+        /// Ids of the recording's sources.
+        known: String,
+    },
+    /// The operating system gives no more threads.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A recording that goes on. Dropping it without [`Recording::finish`] leaves an unfinished run, as a
+/// kill would.
+#[derive(Debug)]
+pub struct Recording {
+    context: Arc<Context>,
+    live: Arc<Live>,
+    store: Arc<Mutex<Store>>,
+    punctuality: Arc<Mutex<Punctuality>>,
+    kind: RunKind,
+    /// Raised when the last rows were handed over and the writer should end.
+    last_flush: Arc<Stop>,
+    samplers: Vec<JoinHandle<()>>,
+    writer: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Recording {
+    /// Opens the power sources, makes the folder of the unfinished run, and begins to read. `failed` is
+    /// called from another thread when the recording can no longer be written.
+    ///
+    /// # Errors
+    /// [`RecordError`]; nothing is left behind then.
+    pub fn start(
+        options: &RecordingOptions,
+        clock: Arc<dyn Clock>,
+        failed: impl Fn() + Send + 'static,
+    ) -> Result<Self, RecordError> {
+        let sources = open_sources(options)?;
+        let path = RunPath::new(&options.out)?;
+        let context = Arc::new(Context::new(clock));
+        let manifest = manifest(options, &path, &sources)?;
+        let kind = manifest.kind;
+        let store = Store::create(
+            path,
+            &manifest,
+            context.clock.first(),
+            options.flush.as_secs_f64(),
+            options.keep_free_bytes,
+        )?;
+        for (_, _, source) in &sources {
+            source.notes().into_iter().for_each(|note| context.note(note));
+        }
+        let live = Arc::new(Live::default());
+        let store = Arc::new(Mutex::new(store));
+        let punctuality = Arc::new(Mutex::new(Punctuality::default()));
+        let last_flush = Arc::new(Stop::new());
+        // The first tick of all sources is the same, so that they sample at the same moments.
+        let start_ns = context.clock.clock().monotonic_ns();
+        let mut samplers = Vec::new();
+        for (id, interval_ms, source) in sources {
+            let sampler = Sampler::new(
+                source,
+                (interval_ms * 1e6) as i64,
+                start_ns,
+                context.clone(),
+                live.clone(),
+                punctuality.clone(),
+            );
+            samplers.push(spawn(&id, move || sampler.run())?);
+        }
+        let writer = Writer {
+            context: context.clone(),
+            store: store.clone(),
+            punctuality: punctuality.clone(),
+            last_flush: last_flush.clone(),
+            flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
+        };
+        let writer = spawn("writer", move || writer.run(&failed))?;
+        Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, writer })
+    }
+
+    /// What further threads of the recording need.
+    #[must_use]
+    pub const fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The latest of every device.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Folder for raw logs.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.store().logs()
+    }
+
+    /// Where the run will lie.
+    #[must_use]
+    pub fn path(&self) -> RunPath {
+        self.store().path().clone()
+    }
+
+    /// Waits until every power source was read once, or `limit` has passed.
+    pub fn wait_for_first_reads(&self, limit: Duration) {
+        let clock = self.context.clock.clock();
+        let until_ns = clock.monotonic_ns().saturating_add_unsigned(limit.as_nanos() as u64);
+        let read = || self.punctuality.lock().unwrap_or_else(PoisonError::into_inner).sources;
+        while read() < self.samplers.len() && clock.monotonic_ns() < until_ns {
+            let next_ns = clock.monotonic_ns() + FIRST_READS_POLL_NS;
+            if clock.wait(&self.context.stop, next_ns) {
+                return;
+            }
+        }
+    }
+
+    /// Stamps a stage of the lifecycle with the time now. In a decode run the formal window is the
+    /// decode window.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn stamp(&self, stage: Stage) -> Result<TimestampNs, StoreError> {
+        let now = self.context.clock.now();
+        self.stamp_at(stage, now)?;
+        Ok(now)
+    }
+
+    /// Stamps a stage with a time taken before.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn stamp_at(&self, stage: Stage, t: TimestampNs) -> Result<(), StoreError> {
+        let stage = match (self.kind, stage) {
+            (RunKind::Decode, Stage::FormalStart) => Stage::DecodeStart,
+            (RunKind::Decode, Stage::FormalEnd) => Stage::DecodeEnd,
+            _ => stage,
+        };
+        self.store().stamp(stage, t)
+    }
+
+    /// Stops reading, writes the last rows and joins everything into the run.
+    ///
+    /// # Errors
+    /// When the run cannot be written; what was recorded until then stays in the folder of the
+    /// unfinished run.
+    pub fn finish(self) -> Result<Joined, RecordError> {
+        self.context.stop.raise();
+        for sampler in self.samplers {
+            if sampler.join().is_err() {
+                self.context.note("a power source stopped the thread that read it");
+            }
+        }
+        self.context.sink.close();
+        self.last_flush.raise();
+        match self.writer.join() {
+            Ok(result) => result?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        let store = Arc::into_inner(self.store)
+            .expect("only the writer had a share of the store, and it has ended")
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(store.finish(self.context.clock.now())?)
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Time between looks at whether every source was read.
+const FIRST_READS_POLL_NS: i64 = 5_000_000;
+
+/// Writes what was handed over, every flush interval.
+#[derive(Debug)]
+struct Writer {
+    context: Arc<Context>,
+    store: Arc<Mutex<Store>>,
+    punctuality: Arc<Mutex<Punctuality>>,
+    last_flush: Arc<Stop>,
+    flush_ns: i64,
+}
+
+impl Writer {
+    /// Writes until the last flush. `failed` is called once, when the recording must end: writing fails
+    /// (then with an error), or space runs short (then what comes until the end is still written).
+    fn run(self, failed: &impl Fn()) -> Result<(), StoreError> {
+        let clock = self.context.clock.clock();
+        let mut is_short_of_space = false;
+        let result = loop {
+            let due_ns = clock.monotonic_ns() + self.flush_ns;
+            let is_last = clock.wait(&self.last_flush, due_ns);
+            let flushed = self.flush();
+            if is_last || flushed.is_err() {
+                break flushed;
+            }
+            // The lock is given back before it is taken again below.
+            let checked = self.store().check_space();
+            if let (false, Err(cause)) = (is_short_of_space, checked) {
+                is_short_of_space = true;
+                if let Err(error) = self.store().end_early(&cause) {
+                    break Err(error);
+                }
+                failed();
+            }
+        };
+        // Whoever brings rows learns it now, and so does the lifecycle.
+        self.context.sink.close();
+        if result.is_err() {
+            failed();
+        }
+        result
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let rows = self.context.sink.take();
+        let mut store = self.store();
+        let first_ns = self.context.clock.first().monotonic_ns;
+        let elapsed_ns = self.context.clock.clock().monotonic_ns() - first_ns;
+        let cost = Cost::measure(elapsed_ns, store.bytes_written(), &self.punctuality);
+        store.flush(rows, &self.context, cost)
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RecordError> {
+    // Deep calls happen nowhere here; the default stack of 2 MiB would only be reserved.
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    builder.spawn(work).map_err(RecordError::Thread)
+}
+
+/// A source with its id and the time between its reads, ms.
+type OpenSource = (String, f64, Box<dyn PowerSource>);
+
+/// Opens every source. The second of one name is called `NAME-2`, and so on.
+fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordError> {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut sources: Vec<OpenSource> = Vec::new();
+    for specification in &options.power {
+        let count = counts.entry(specification.name()).or_insert(0);
+        *count += 1;
+        let id = match count {
+            1 => specification.name().to_owned(),
+            count => format!("{}-{count}", specification.name()),
+        };
+        let source = source::open(specification, &id, &options.source)?;
+        let asked = options.intervals_ms.iter().find(|(name, _)| *name == id);
+        let interval_ms =
+            asked.map_or_else(|| source.default_interval_ms(), |(_, interval_ms)| *interval_ms);
+        sources.push((id, interval_ms, source));
+    }
+    let is_known = |id: &String| sources.iter().any(|(known, ..)| known == id);
+    if let Some((id, _)) = options.intervals_ms.iter().find(|(id, _)| !is_known(id)) {
+        let known: Vec<_> = sources.iter().map(|(known, ..)| known.as_str()).collect();
+        return Err(RecordError::UnknownInterval { id: id.clone(), known: known.join(", ") });
+    }
+    Ok(sources)
+}
+
+/// What is known of the run at its start.
+fn manifest(
+    options: &RecordingOptions,
+    path: &RunPath,
+    sources: &[OpenSource],
+) -> Result<RunManifest, RecordError> {
+    let unknown = || "unknown".to_owned();
+    let mut hardware = wattrace_schema::Hardware {
+        accelerator: unknown(),
+        count: measured_accelerators(sources).max(1),
+        ..wattrace_schema::Hardware::default()
+    };
+    for (_, _, source) in sources {
+        let facts = source.hardware();
+        if let Some(accelerator) = facts.accelerator {
+            hardware.accelerator = accelerator;
+            hardware.count = facts.count.unwrap_or(hardware.count);
+        }
+        hardware.driver = hardware.driver.or(facts.driver);
+    }
+    let model = Model { name: unknown(), ..Model::default() };
+    let mut manifest = RunManifest::new(path.run_id.clone(), RunKind::Serving, model, hardware);
+    manifest.synthetic = sources.iter().any(|(_, _, source)| source.is_synthetic());
+    for (_, interval_ms, source) in sources {
+        manifest.power_sources.extend(source.streams().iter().map(|stream| {
+            let mut entry = stream.entry.clone();
+            entry.nominal_interval_ms = *interval_ms;
+            entry
+        }));
+    }
+    manifest.provenance.recorder = Some("wattrace-record".to_owned());
+    manifest.provenance.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+    manifest.provenance.command = Some(options.command.clone());
+    Ok(options.description.apply(manifest)?)
+}
+
+/// Accelerators that the sources read: boards, or modules if no board is read.
+fn measured_accelerators(sources: &[OpenSource]) -> u32 {
+    let count = |scope: Scope| {
+        let streams = sources.iter().flat_map(|(_, _, source)| source.streams());
+        let devices: std::collections::BTreeSet<&String> = streams
+            .filter(|stream| stream.entry.scope == scope)
+            .flat_map(|stream| &stream.devices)
+            .collect();
+        u32::try_from(devices.len()).unwrap_or(u32::MAX)
+    };
+    match count(Scope::GpuBoard) {
+        0 => count(Scope::GpuModule),
+        boards => boards,
+    }
+}

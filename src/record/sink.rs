@@ -1,0 +1,158 @@
+//! Where rows go: any thread hands them over, one thread writes them.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use wattrace_trace::{EngineRow, PowerRow, RequestRow, StepRow};
+
+/// Rows that wait for the next flush. When writing falls this far behind, whoever hands over rows waits,
+/// so that memory stays bounded; a power source then misses ticks, which are counted.
+const MOST_ROWS: usize = 200_000;
+
+/// Rows of one flush interval.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "each field holds the rows of the table that it names")]
+pub struct Rows {
+    pub power: Vec<PowerRow>,
+    pub requests: Vec<RequestRow>,
+    pub steps: Vec<StepRow>,
+    pub engine: Vec<EngineRow>,
+}
+
+impl Rows {
+    /// Rows of all tables together.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.power.len() + self.requests.len() + self.steps.len() + self.engine.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The recording has ended, or its files can no longer be written: rows are not taken any more, and the
+/// thread that brought them should end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the recording has ended")]
+pub struct Closed;
+
+/// Takes rows from every thread, and gives them to the one that writes.
+#[derive(Debug, Default)]
+pub struct Sink {
+    state: Mutex<State>,
+    /// Signalled when rows were taken out or the sink was closed.
+    taken: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rows: Rows,
+    closed: bool,
+}
+
+impl Sink {
+    /// A sink without rows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hands over rows of power.
+    ///
+    /// # Errors
+    /// [`Closed`] when rows are not taken any more.
+    pub fn power(&self, rows: impl IntoIterator<Item = PowerRow>) -> Result<(), Closed> {
+        self.open()?.rows.power.extend(rows);
+        Ok(())
+    }
+
+    /// Hands over a request that has ended, however it ended.
+    ///
+    /// # Errors
+    /// [`Closed`] when rows are not taken any more.
+    pub fn request(&self, row: RequestRow) -> Result<(), Closed> {
+        self.open()?.rows.requests.push(row);
+        Ok(())
+    }
+
+    /// Hands over decode iterations.
+    ///
+    /// # Errors
+    /// [`Closed`] when rows are not taken any more.
+    pub fn steps(&self, rows: impl IntoIterator<Item = StepRow>) -> Result<(), Closed> {
+        self.open()?.rows.steps.extend(rows);
+        Ok(())
+    }
+
+    /// Hands over readings of the engine's own metrics.
+    ///
+    /// # Errors
+    /// [`Closed`] when rows are not taken any more.
+    pub fn engine(&self, rows: impl IntoIterator<Item = EngineRow>) -> Result<(), Closed> {
+        self.open()?.rows.engine.extend(rows);
+        Ok(())
+    }
+
+    /// Everything handed over since the last time.
+    #[must_use]
+    pub fn take(&self) -> Rows {
+        let rows = std::mem::take(&mut self.lock().rows);
+        self.taken.notify_all();
+        rows
+    }
+
+    /// Takes no more rows; those handed over can still be taken out.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.taken.notify_all();
+    }
+
+    /// Whether rows are not taken any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state once there is room for more rows.
+    fn open(&self) -> Result<MutexGuard<'_, State>, Closed> {
+        let full = |state: &mut State| !state.closed && state.rows.len() >= MOST_ROWS;
+        let state =
+            self.taken.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        if state.closed { Err(Closed) } else { Ok(state) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_taken_until_it_is_closed_and_given_out_once() {
+        let sink = Sink::new();
+        sink.power([PowerRow::default(), PowerRow::default()]).unwrap();
+        assert_eq!(sink.take().power.len(), 2);
+        sink.power([PowerRow::default()]).unwrap();
+        sink.close();
+        assert_eq!(sink.power([PowerRow::default()]), Err(Closed));
+        assert_eq!(sink.take().len(), 1);
+        assert!(sink.take().is_empty());
+    }
+
+    #[test]
+    fn whoever_brings_rows_waits_while_writing_is_far_behind() {
+        let sink = Sink::new();
+        sink.power(vec![PowerRow::default(); MOST_ROWS]).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| sink.power([PowerRow::default()]));
+            assert_eq!(sink.take().len(), MOST_ROWS);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(sink.take().len(), 1);
+    }
+}

@@ -1,0 +1,196 @@
+//! The journal of a recording: one JSON object a line, appended as things happen. With the segments it
+//! holds all that `run.json` needs, so that a run that was cut off can be finished.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use wattrace_schema::{RunManifest, Stages, TimestampNs};
+
+use crate::clock::{ClockPair, WallStep};
+use crate::context::FailureCount;
+use crate::cost::Cost;
+
+/// Name of the journal in the folder of an unfinished run.
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+
+/// A stamp of the lifecycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each variant is the stamp of run.json that it names")]
+pub enum Stage {
+    IdleStart,
+    IdleEnd,
+    Launch,
+    Ready,
+    WarmupStart,
+    FormalStart,
+    FormalEnd,
+    ProcessExit,
+    MemoryReleased,
+    MonitorEnd,
+    DecodeStart,
+    DecodeEnd,
+}
+
+impl Stage {
+    /// Where the stamp stands.
+    const fn of(self, stages: &mut Stages) -> &mut Option<TimestampNs> {
+        match self {
+            Self::IdleStart => &mut stages.idle_start,
+            Self::IdleEnd => &mut stages.idle_end,
+            Self::Launch => &mut stages.launch,
+            Self::Ready => &mut stages.ready,
+            Self::WarmupStart => &mut stages.warmup_start,
+            Self::FormalStart => &mut stages.formal_start,
+            Self::FormalEnd => &mut stages.formal_end,
+            Self::ProcessExit => &mut stages.process_exit,
+            Self::MemoryReleased => &mut stages.memory_released,
+            Self::MonitorEnd => &mut stages.monitor_end,
+            Self::DecodeStart => &mut stages.decode_start,
+            Self::DecodeEnd => &mut stages.decode_end,
+        }
+    }
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub(crate) enum Entry {
+    /// The first line: what was known when the recording began.
+    Start { recording: String, flush_s: f64, manifest: Box<RunManifest> },
+    /// A segment lies on disk under its final name.
+    Segment { file: String, sha256: String, rows: u64 },
+    /// A stage of the lifecycle was reached.
+    Stamp { stage: Stage, t: TimestampNs },
+    /// Both clocks were read.
+    Clock { pair: ClockPair },
+    /// The wall clock was stepped.
+    WallStep(WallStep),
+    /// Failures so far, instead of those before.
+    Failures { failures: Vec<FailureCount> },
+    /// The cost so far, instead of the one before.
+    Cost(Cost),
+    /// A sentence for `provenance.notes`.
+    Note { text: String },
+    /// The recording had to end before its time.
+    EndedEarly { cause: String },
+    /// The recording ended in order; no row is missing.
+    End { t: TimestampNs },
+}
+
+/// A journal that is appended to.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: File,
+    pub(crate) bytes_written: u64,
+    /// Whether a line may have been cut; another after it would be lost in it.
+    is_torn: bool,
+}
+
+impl Journal {
+    /// Makes the journal and locks it: the lock tells `convert` that a recorder is at work, and ends
+    /// with the program however that ends.
+    pub(crate) fn create(folder: &Path) -> io::Result<Self> {
+        let file = File::create_new(folder.join(JOURNAL))?;
+        lock(&file)?;
+        Ok(Self { file, bytes_written: 0, is_torn: false })
+    }
+
+    /// Appends a line in one write, so that no other line is cut by a kill.
+    pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        if self.is_torn {
+            return Err(io::Error::other("an earlier line could not be written"));
+        }
+        self.file.write_all(&line).inspect_err(|_| self.is_torn = true)?;
+        self.bytes_written += line.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until what was appended lies on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// Locks a journal for this program, or fails if another has.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
+}
+
+/// All that a journal says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Recorded {
+    pub(crate) recording: String,
+    pub(crate) flush_s: f64,
+    pub(crate) manifest: RunManifest,
+    pub(crate) segments: Vec<(String, String, u64)>,
+    pub(crate) first_clock: Option<ClockPair>,
+    pub(crate) last_clock: Option<ClockPair>,
+    pub(crate) clock_pairs: u64,
+    pub(crate) steps: Vec<WallStep>,
+    pub(crate) failures: Vec<FailureCount>,
+    pub(crate) cost: Option<Cost>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) ended_early: Option<String>,
+    pub(crate) end: Option<TimestampNs>,
+    /// Lines that could not be read.
+    pub(crate) damaged_lines: usize,
+}
+
+/// Reads the text of a journal. What follows the last line end was cut off and does not count; `None`
+/// if the first line does not say how the recording began.
+pub(crate) fn read(text: &[u8]) -> Option<Recorded> {
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut lines = text[..whole].split(|byte| *byte == b'\n');
+    let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
+    let Entry::Start { recording, flush_s, manifest } = first else { return None };
+    let mut recorded = Recorded {
+        recording,
+        flush_s,
+        manifest: *manifest,
+        segments: Vec::new(),
+        first_clock: None,
+        last_clock: None,
+        clock_pairs: 0,
+        steps: Vec::new(),
+        failures: Vec::new(),
+        cost: None,
+        notes: Vec::new(),
+        ended_early: None,
+        end: None,
+        damaged_lines: 0,
+    };
+    for line in lines.filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(entry) => recorded.apply(entry),
+            Err(_) => recorded.damaged_lines += 1,
+        }
+    }
+    Some(recorded)
+}
+
+impl Recorded {
+    fn apply(&mut self, entry: Entry) {
+        match entry {
+            Entry::Start { .. } => self.damaged_lines += 1,
+            Entry::Segment { file, sha256, rows } => self.segments.push((file, sha256, rows)),
+            Entry::Stamp { stage, t } => *stage.of(&mut self.manifest.stages) = Some(t),
+            Entry::Clock { pair } => {
+                self.first_clock.get_or_insert(pair);
+                self.last_clock = Some(pair);
+                self.clock_pairs += 1;
+            }
+            Entry::WallStep(step) => self.steps.push(step),
+            Entry::Failures { failures } => self.failures = failures,
+            Entry::Cost(cost) => self.cost = Some(cost),
+            Entry::Note { text } => self.notes.push(text),
+            Entry::EndedEarly { cause } => self.ended_early = Some(cause),
+            Entry::End { t } => self.end = Some(t),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A recorder that is killed at any moment.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::{Place, device, is_about_lateness, mock_nvml, signal, wait_until};
+
+/// Kills, spread over as many threads.
+const KILLS: u64 = 50;
+const THREADS: u64 = 10;
+
+/// Time between writes to disk.
+const FLUSH_S: f64 = 0.2;
+
+/// What a machine that is busy with other tests may take on top, for one write.
+const BUSY_S: f64 = 1.0;
+
+/// A number from 0 to 1 that looks random (splitmix64).
+fn random(seed: u64) -> f64 {
+    let mut z = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// One read as the library noted it.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    board: u32,
+    number: i64,
+    monotonic_ns: i64,
+}
+
+fn reads(text: &str) -> Vec<Read> {
+    let line = |line: &str| {
+        let numbers: Vec<i64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        Read { board: numbers[0] as u32, number: numbers[1], monotonic_ns: numbers[2] }
+    };
+    text.lines().map(line).collect()
+}
+
+/// Records, kills at a moment that `seed` chooses, and finishes the run. Every third recording is about to
+/// end by itself then, so that some are killed while they join.
+fn kill(seed: u64) {
+    let place = Place::new();
+    let log = place.path("reads.log");
+    let library = mock_nvml().display().to_string();
+    let flush = FLUSH_S.to_string();
+    let after_s = 0.1 + 2.9 * random(seed);
+    let seconds = if seed % 3 == 0 { (after_s - 0.02).max(0.05) } else { 1000.0 }.to_string();
+    let words = [
+        "attach",
+        "--out",
+        "{}/archive/run",
+        "--power",
+        "nvml",
+        "--interval",
+        "nvml=20",
+        "--nvml-library",
+        &library,
+        "--flush",
+        &flush,
+        "--keep-free",
+        "0",
+        "--seconds",
+        &seconds,
+    ];
+    let mut child = place.record(&words).env("MOCK_NVML_LOG", &log).spawn().unwrap();
+    wait_until("the first read", || fs::metadata(&log).is_ok_and(|log| log.len() > 0));
+    std::thread::sleep(Duration::from_secs_f64(after_s));
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    let reads = reads(&fs::read_to_string(&log).unwrap());
+    let last_ns = reads.iter().map(|read| read.monotonic_ns).max().unwrap();
+
+    let is_finished = place.path("archive/run/run.json").exists();
+    let has_partial = place.path("archive/run.partial").exists();
+    let allowed_ns = ((FLUSH_S + BUSY_S) * 1e9) as i64;
+    if !is_finished || has_partial {
+        let output = place.output(&["convert", "{}/archive/run"]);
+        if output.status.code() == Some(3) {
+            let first_ns = reads[0].monotonic_ns;
+            assert!(last_ns - first_ns < allowed_ns, "seed {seed}: {}", place.stderr(&output));
+            return;
+        }
+        assert!(output.status.success(), "seed {seed}: {}", place.stderr(&output));
+    }
+    let run = place.run("run");
+    for board in 0..2 {
+        let name = format!("gpu{board}");
+        let base_mw = (i64::from(board) + 1) * 100_000;
+        let rows: Vec<i64> = device(&run, "nvml", &name)
+            .power_w
+            .value
+            .iter()
+            .map(|power_w| (power_w * 1e3).round() as i64 - base_mw)
+            .collect();
+        let given: Vec<Read> = reads.iter().copied().filter(|read| read.board == board).collect();
+        // No hole: the rows are the reads from the first on.
+        let numbers: Vec<i64> = given.iter().take(rows.len()).map(|read| read.number).collect();
+        assert_eq!(rows, numbers, "seed {seed}");
+        // What is missing is younger than a flush interval.
+        for lost in &given[rows.len()..] {
+            let age_ns = last_ns - lost.monotonic_ns;
+            assert!(age_ns < allowed_ns, "seed {seed}: a row {age_ns} ns old is lost");
+        }
+    }
+    let broken = place.broken_rules();
+    assert!(broken.iter().all(is_about_lateness), "seed {seed}: {broken:?}");
+    assert!(!place.path("archive/run.partial").exists());
+}
+
+#[test]
+fn after_a_kill_every_row_older_than_a_flush_interval_is_there() {
+    mock_nvml();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                (thread..KILLS).step_by(THREADS as usize).for_each(|seed| kill(seed + 1));
+            });
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! Starting the program, and reading what it wrote.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use wattrace_schema::{DevicePower, Run};
+use wattrace_trace::{
+    Finding, ReadOptions, RunLocation, check_archive, check_run, find_runs, list_archive, read_run,
+};
+
+/// A folder that holds an archive and what else a test needs.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.path("archive")
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// `wattrace-record` with these words, in which `{}` stands for this place. It keeps no space free:
+    /// the machine that tests run on may have little.
+    pub(crate) fn record(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wattrace-record"));
+        let place = self.folder.path().display().to_string();
+        command.args(words.iter().map(|word| word.replace("{}", &place)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn output(&self, words: &[&str]) -> Output {
+        self.record(words).output().unwrap()
+    }
+
+    /// Standard error with this place shortened.
+    pub(crate) fn stderr(&self, output: &Output) -> String {
+        let place = self.folder.path().display().to_string();
+        String::from_utf8(output.stderr.clone()).unwrap().replace(&place, "{}")
+    }
+
+    pub(crate) fn location(&self, run_id: &str) -> RunLocation {
+        let runs = find_runs(&self.archive()).unwrap();
+        runs.into_iter().find(|run| run.relative == run_id).unwrap()
+    }
+
+    pub(crate) fn run(&self, run_id: &str) -> Run {
+        read_run(&self.location(run_id), ReadOptions::default()).unwrap().run
+    }
+
+    /// Everything that breaks a rule, of all runs and of the archive.
+    pub(crate) fn broken_rules(&self) -> Vec<Finding> {
+        let listing = list_archive(&self.archive()).unwrap();
+        let runs = listing.runs.iter().map(check_run).collect();
+        let checked = check_archive(&listing, runs);
+        let of_archive = checked.archive.iter();
+        let results = of_archive.chain(checked.runs.iter().flat_map(|run| &run.checks));
+        results
+            .filter(|result| result.outcome == wattrace_trace::Outcome::Broken)
+            .flat_map(|result| result.findings.clone())
+            .collect()
+    }
+}
+
+/// Rules that a busy machine breaks: a read comes late, and the gap is said truly.
+pub(crate) fn is_about_lateness(finding: &Finding) -> bool {
+    matches!(finding.check, "power-gap" | "power-coverage" | "counter-stalls")
+}
+
+/// The device of a run.
+pub(crate) fn device<'a>(run: &'a Run, source: &str, name: &str) -> &'a DevicePower {
+    let found = run.power.iter().find(|device| {
+        run.manifest.power_sources[device.source].id == source && device.device == name
+    });
+    found.unwrap_or_else(|| panic!("no device {name} of {source}"))
+}
+
+/// Waits until `ready`, which something else brings about.
+pub(crate) fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !ready() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+/// A library with NVML's calls, built once from `mock_nvml.c`.
+pub(crate) fn mock_nvml() -> &'static Path {
+    static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, library) = LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmock_nvml.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/record/mock_nvml.c");
+        let status = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
+            .arg(&library)
+            .arg(&source)
+            .status()
+            .expect("a C compiler is there, since zstd is built from C");
+        assert!(status.success());
+        (folder, library)
+    });
+    library
+}
