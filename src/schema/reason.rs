@@ -12,12 +12,6 @@ macro_rules! reasons {
             /// Every reason, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The one with that code.
-            #[must_use]
-            pub fn from_code(code: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.code() == code)
-            }
-
             /// The code in result tables.
             #[must_use]
             pub const fn code(self) -> &'static str {
