@@ -273,6 +273,7 @@ fn every_broken_run_is_named_and_the_sound_one_analysed() {
             "--out".as_ref(),
             results.as_os_str(),
         ]);
+        assert!(results.join("runs.csv").exists(), "{name}: {analyzed:?}");
         let rows = read_csv(&results.join("runs.csv"));
         let row = |id: &str| rows.iter().find(|row| row["run_id"] == id).unwrap();
         let sound = row("sound");

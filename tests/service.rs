@@ -581,17 +581,21 @@ fn a_captured_vllm_sweep_yields_its_goodput_and_says_what_was_not_measured() {
             value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
         };
         let (sent, ttfts) = (numbers(&file["start_times"]), numbers(&file["ttfts"]));
-        let first = sent.iter().copied().fold(f64::INFINITY, f64::min);
+        // The tool's own duration ends with the last request; the window begins where it begins.
+        let ends = (0..sent.len()).map(|index| {
+            sent[index] + ttfts[index] + numbers(&file["itls"][index]).iter().sum::<f64>()
+        });
+        let start = ends.fold(f64::NEG_INFINITY, f64::max) - file["duration"].as_f64().unwrap();
         let (mut tokens, mut ttft_ms, mut tpot_ms) = (0, Vec::new(), Vec::new());
         for index in 0..sent.len() {
             let gaps = numbers(&file["itls"][index]);
-            let mut t = sent[index] - first + ttfts[index];
+            let mut t = sent[index] - start + ttfts[index];
             let times = std::iter::once(t).chain(gaps.iter().map(|gap| {
                 t += gap;
                 t
             }));
             tokens += times.filter(|t| *t <= 30.0).count();
-            if sent[index] - first < 30.0 {
+            if sent[index] - start < 30.0 {
                 ttft_ms.push(ttfts[index] * 1e3);
                 tpot_ms.push(gaps.iter().sum::<f64>() / gaps.len() as f64 * 1e3);
             }

@@ -84,45 +84,49 @@ pub(crate) fn each_run(
 
 /// Reads and analyses one run. Whatever goes wrong stays with this run.
 fn one_run(location: &RunLocation, plan: &Plan) -> Done {
-    let outcome = catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan)));
-    let (analysed, mut warnings) = match outcome {
-        Ok(Ok((analysed, warnings))) => (Ok(analysed), warnings),
-        Ok(Err(error)) => (Err(error.with_causes()), Vec::new()),
+    let error = match catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan))) {
+        Ok(Ok(done)) => return done,
+        Ok(Err(error)) => error.with_causes(),
         // A fault of ours must not cost the user the other runs.
-        Err(_) => (Err("the program failed on this run; please report it".to_owned()), Vec::new()),
+        Err(_) => "the program failed on this run; please report it".to_owned(),
     };
-    let path = location.relative.clone();
-    match analysed {
-        Ok((run, mut analysis)) => {
-            let observation = Observation::of(&run, &analysis.metrics);
-            let requests = requests_table(&run, &analysis, plan);
-            let timeline = timeline(&run, &analysis.metrics);
-            let service = service_run(location, &run, plan).unwrap_or_else(|error| {
-                warnings.push(format!(
-                    "run \"{}\" takes no part in spec-driven tables: {}",
-                    run.manifest.run_id,
-                    error.with_causes()
-                ));
-                None
-            });
-            // The energies of single requests are in that table; a record keeps what one run sums up to.
-            analysis.requests = analysis.requests.map(|_| Vec::new());
-            let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
-            Done { record, observation, timeline, requests, service, warnings }
-        }
-        Err(error) => {
-            let manifest = read_manifest(location).ok();
-            let record = RunRecord { path, manifest, analysis: Err(error) };
-            Done {
-                record,
-                observation: None,
-                timeline: None,
-                requests: None,
-                service: None,
-                warnings,
-            }
-        }
+    let manifest = read_manifest(location).ok();
+    let record = RunRecord { path: location.relative.clone(), manifest, analysis: Err(error) };
+    Done {
+        record,
+        observation: None,
+        timeline: None,
+        requests: None,
+        service: None,
+        warnings: Vec::new(),
     }
+}
+
+fn read_and_analyze(location: &RunLocation, plan: &Plan) -> Result<Done, TraceError> {
+    let loaded = read_run(location, plan.read)?;
+    let run = loaded.run;
+    let mut analysis = analyze(&run, &plan.options);
+    let run_id = &run.manifest.run_id;
+    let findings = loaded.findings.iter();
+    let mut warnings: Vec<String> = findings
+        .filter(|finding| finding.severity >= Severity::Warning)
+        .map(|finding| describe(run_id, finding))
+        .collect();
+    let observation = Observation::of(&run, &analysis.metrics);
+    let requests = requests_table(&run, &analysis, plan);
+    let timeline = timeline(&run, &analysis.metrics);
+    let service = service_run(location, &run, plan).unwrap_or_else(|error| {
+        warnings.push(format!(
+            "run \"{run_id}\" takes no part in spec-driven tables: {}",
+            error.with_causes()
+        ));
+        None
+    });
+    // The energies of single requests are in that table; a record keeps what one run sums up to.
+    analysis.requests = analysis.requests.map(|_| Vec::new());
+    let path = location.relative.clone();
+    let record = RunRecord { path, manifest: Some(run.manifest), analysis: Ok(analysis) };
+    Ok(Done { record, observation, timeline, requests, service, warnings })
 }
 
 fn service_run(
@@ -131,24 +135,6 @@ fn service_run(
     plan: &Plan,
 ) -> Result<Option<ServiceRun>, TraceError> {
     plan.service.as_ref().map_or(Ok(None), |service| service.run(location, run))
-}
-
-type Analysed = (Run, RunAnalysis);
-
-fn read_and_analyze(
-    location: &RunLocation,
-    plan: &Plan,
-) -> Result<(Analysed, Vec<String>), TraceError> {
-    let loaded = read_run(location, plan.read)?;
-    let analysis = analyze(&loaded.run, &plan.options);
-    let run_id = &loaded.run.manifest.run_id;
-    let warnings = loaded
-        .findings
-        .iter()
-        .filter(|finding| finding.severity >= Severity::Warning)
-        .map(|finding| describe(run_id, finding))
-        .collect();
-    Ok(((loaded.run, analysis), warnings))
 }
 
 /// A finding in one line.

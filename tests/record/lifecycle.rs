@@ -137,6 +137,9 @@ fn a_signal_finishes_the_run_and_the_service() {
         wait_until("the formal window began", || {
             fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
         });
+        wait_until("the service said who it is", || {
+            fs::read_to_string(place.path("pid")).is_ok_and(|text| text.ends_with('\n'))
+        });
         signal(&child, signal_of_user);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", place.stderr(&output));

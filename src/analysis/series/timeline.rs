@@ -49,11 +49,14 @@ pub fn power_bins(set: &DeviceSet<'_>, most: usize) -> Result<Vec<PowerBin>, Rea
         add_power(&device.power_w, source.interpolation, &knots, &mut before, &mut from);
     }
     let count = |interval: Interval| -> u64 {
+        // The last bin has its end, which no other bin begins with.
+        let is_last = interval.end_ns == span.end_ns;
         let of = |series: &Series| {
-            let at = |t_ns: i64| series.t_ns.partition_point(|t| *t < t_ns);
-            let past =
-                if interval.end_ns == span.end_ns { interval.end_ns + 1 } else { interval.end_ns };
-            at(past) - at(interval.start_ns)
+            let first = series.t_ns.partition_point(|t| *t < interval.start_ns);
+            let past = series
+                .t_ns
+                .partition_point(|t| *t < interval.end_ns || (is_last && *t == interval.end_ns));
+            past - first
         };
         set.devices.iter().map(|(device, _)| of(&device.power_w) as u64).sum()
     };
