@@ -6,7 +6,8 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use wattrace_analysis::metrics::DEFINITIONS_VERSION;
-use wattrace_report::{Provenance, ServiceReport, SyntheticShare};
+use wattrace_report::page::results_page;
+use wattrace_report::{Provenance, Results, ServiceReport, SyntheticShare};
 use wattrace_schema::spec::LockedSpec;
 use wattrace_trace::archive_digest;
 
@@ -14,26 +15,28 @@ use super::service::{Asked, Loaded, ServiceInput, USUAL_CARDS, given_spec, load}
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
-/// Write the report of one spec: one page and one raw JSON
+/// Write one self-contained page: of all results, or of one spec
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  wattrace report results --out report.html
   wattrace report archive --spec spec.yaml --out report
   wattrace report results --spec spec.yaml --out report/index.html --cards 1000
 
-Writes report.html and report.json into the folder, or NAME.html and NAME.json beside each other. The page
-needs nothing else. It holds the spec and its hash, every table, the exact commands and versions, and what
-is not covered. Equal inputs give equal bytes.")]
+Without --spec the page holds every table of the results (sorted and searched in the browser), the figures,
+and behind every number how it came about. With --spec it is the report of that spec: its hash, tables,
+exact commands and versions, and what is not covered, with the same as JSON beside it. Either page needs no
+network. Equal inputs give equal bytes.")]
 pub(crate) struct Report {
     #[command(flatten)]
     input: ServiceInput,
     /// The spec (spec.yaml); runs of an archive that name none are measured by it and labelled so
     #[arg(long, value_name = "SPEC")]
-    spec: PathBuf,
+    spec: Option<PathBuf>,
     /// Folder, or a file that ends in .html
     #[arg(long, short, value_name = "FOLDER|FILE.html")]
     out: PathBuf,
     /// Configuration that the others are held against (default: what the spec names, else production)
-    #[arg(long, value_name = "CONFIGURATION")]
+    #[arg(long, value_name = "CONFIGURATION", requires = "spec")]
     reference: Option<String>,
     /// Cards of the fleet whose capacity is reckoned
     #[arg(long, value_name = "N", default_value_t = USUAL_CARDS, value_parser = clap::value_parser!(u64).range(1..))]
@@ -41,17 +44,43 @@ pub(crate) struct Report {
 }
 
 pub(crate) fn run(args: &Report, output: &Output) -> Result<Exit, Failure> {
-    let spec = given_spec(&args.spec)?;
-    let reference = args.reference.as_deref();
-    let asked = Asked { cards: args.cards, reference, ..Asked::spec(Some(&args.spec)) };
-    let loaded = load(&args.input, &asked, output)?;
-    loaded.needs_archive(reference.is_some(), "--reference")?;
-    let report = report(args, spec, &loaded)?;
-    let (page, raw) = files(&args.out);
-    if let Some(folder) = page.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    match &args.spec {
+        Some(spec) => of_spec(args, spec, output),
+        None => of_results(args, output),
+    }
+}
+
+/// The page of a whole results folder.
+fn of_results(args: &Report, output: &Output) -> Result<Exit, Failure> {
+    let results = Results::open(&args.input.input).map_err(Failure::no_input)?;
+    let (page, _) = files(&args.out);
+    make_folder(&page)?;
+    write(&page, &results_page(&results).map_err(Failure::no_input)?)?;
+    if output.json {
+        output.data(&format!("{:#}\n", json!({ "page": page })))?;
+    } else {
+        output.data(&format!("{}\n", page.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn make_folder(file: &Path) -> Result<(), Failure> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder \"{}\"", folder.display()))?;
     }
+    Ok(())
+}
+
+fn of_spec(args: &Report, path: &Path, output: &Output) -> Result<Exit, Failure> {
+    let spec = given_spec(path)?;
+    let reference = args.reference.as_deref();
+    let asked = Asked { cards: args.cards, reference, ..Asked::spec(Some(path)) };
+    let loaded = load(&args.input, &asked, output)?;
+    loaded.needs_archive(reference.is_some(), "--reference")?;
+    let report = report(args, path, spec, &loaded)?;
+    let (page, raw) = files(&args.out);
+    make_folder(&page)?;
     let json = report.to_json();
     write(&raw, &format!("{json:#}\n"))?;
     write(&page, &report.to_page())?;
@@ -78,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report(args: &Report, spec: LockedSpec, loaded: &Loaded) -> Result<ServiceReport, Failure> {
+fn report(args: &Report, path: &Path, spec: LockedSpec, loaded: &Loaded) -> Result<ServiceReport, Failure> {
     let hash = spec.hash();
     let found = loaded.tables.spec_hashes();
     if !found.iter().any(|known| known == hash) {
@@ -86,7 +115,7 @@ fn report(args: &Report, spec: LockedSpec, loaded: &Loaded) -> Result<ServiceRep
         return Err(Failure::no_input(anyhow::anyhow!(
             "\"{}\" holds no run under the spec \"{}\" ({hash}); the specs of its runs: {others}",
             args.input.input.display(),
-            args.spec.display()
+            path.display()
         )));
     }
     let all_runs = |tables: &wattrace_report::ServiceTables| {
