@@ -19,8 +19,7 @@ fn report(folder: &Path, name: &str) -> PathBuf {
         assert!(matches!(ended.code, 0 | 1), "{ended:?}");
     }
     let page = folder.join(name);
-    let ended =
-        wattrace(["report", results.to_str().unwrap(), "--out", page.to_str().unwrap()]);
+    let ended = wattrace(["report", results.to_str().unwrap(), "--out", page.to_str().unwrap()]);
     assert_eq!(ended.code, 0, "{ended:?}");
     page
 }
@@ -45,7 +44,9 @@ fn the_page_stands_alone_and_is_the_same_each_time() {
 fn the_page_works_in_a_browser() {
     let browser = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
     if !browser.iter().all(|program| Path::new(program).exists()) {
-        println!("skipped: no chromium with chromedriver; Debian: apt-get install chromium chromium-driver");
+        println!(
+            "skipped: no chromium with chromedriver; Debian: apt-get install chromium chromium-driver"
+        );
         return;
     }
     let Some(python) = python_with("selenium") else { return };

@@ -254,7 +254,8 @@ impl Page {
     #[must_use]
     pub fn finish(self) -> String {
         let title = escaped(&self.title);
-        let script = if self.has_script { format!("<script>\n{SCRIPT}</script>\n") } else { String::new() };
+        let script =
+            if self.has_script { format!("<script>\n{SCRIPT}</script>\n") } else { String::new() };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -107,7 +107,12 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report(args: &Report, path: &Path, spec: LockedSpec, loaded: &Loaded) -> Result<ServiceReport, Failure> {
+fn report(
+    args: &Report,
+    path: &Path,
+    spec: LockedSpec,
+    loaded: &Loaded,
+) -> Result<ServiceReport, Failure> {
     let hash = spec.hash();
     let found = loaded.tables.spec_hashes();
     if !found.iter().any(|known| known == hash) {

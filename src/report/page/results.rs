@@ -15,10 +15,14 @@ use crate::results::{Results, StoredTable};
 use crate::table::{ColumnValues, ResultTable};
 use crate::text::{TextStyle, explanation, significant};
 use crate::view::TableView;
+use crate::write::WrittenTable;
 use crate::{SyntheticShare, tables};
 
 /// Digits of a number in a table; the whole of it is in the cell's title.
 const DIGITS: usize = 5;
+/// Rows of a table that a browser lays out, sorts and prints at once; longer tables hold samples, bins or one
+/// row a number, and stay in their files.
+const MAX_ROWS: usize = 500;
 /// Width of the lines of an explanation.
 const WIDTH: usize = 100;
 
@@ -35,7 +39,9 @@ pub fn results_page(results: &Results) -> Result<String, ReportError> {
     let declared = tables::declarations();
     let explainer = Explainer::open(results)?;
     let mut raw = serde_json::Map::new();
-    for listed in &manifest.tables {
+    let (shown, left_out): (Vec<&WrittenTable>, Vec<&WrittenTable>) =
+        manifest.tables.iter().partition(|table| table.rows <= MAX_ROWS as u64);
+    for listed in &shown {
         let stored = results.table(&listed.name)?;
         let declaration = declared.iter().find(|table| table.name() == listed.name);
         page.section(&listed.name);
@@ -45,7 +51,17 @@ pub fn results_page(results: &Results) -> Result<String, ReportError> {
         raw.insert(listed.name.clone(), rows_json(&stored));
     }
     page.section("How this came about");
-    page.paragraph("The archive, the options and every table, as data.");
+    if !left_out.is_empty() {
+        page.paragraph(&format!(
+            "Tables of more than {MAX_ROWS} rows are not laid out here; they lie in the results folder."
+        ));
+        let names: Vec<String> = left_out
+            .iter()
+            .map(|table| format!("{}: {} rows, one for each {}", table.name, table.rows, table.row))
+            .collect();
+        page.list(&names);
+    }
+    page.paragraph("results.json and every table above, as data; the options follow.");
     let raw = json!({ "results": manifest, "tables": raw });
     page.data("results", "Save everything as JSON", &raw);
     page.verbatim(&format!("{:#}", json!(manifest.options)));
@@ -100,13 +116,17 @@ fn head(page: &mut Page, results: &Results) {
         ("Program", format!("{} {}", manifest.tool, manifest.tool_version)),
         ("Metric definitions", format!("version {}", manifest.metric_definitions_version)),
         ("Command line", manifest.command_line.join(" ")),
-        ("Archive", match &manifest.archive_sha256 {
-            Some(digest) => format!("SHA-256 {digest}"),
-            None => "no digest was taken".to_owned(),
-        }),
+        (
+            "Archive",
+            match &manifest.archive_sha256 {
+                Some(digest) => format!("SHA-256 {digest}"),
+                None => "no digest was taken".to_owned(),
+            },
+        ),
     ];
     page.facts(&facts);
-    let names: Vec<&str> = manifest.tables.iter().map(|table| table.name.as_str()).collect();
+    let shown = manifest.tables.iter().filter(|table| table.rows <= MAX_ROWS as u64);
+    let names: Vec<&str> = shown.map(|table| table.name.as_str()).collect();
     let parts = [&["Figures"], names.as_slice(), &["How this came about"]].concat();
     page.contents(&parts);
     if !manifest.warnings.is_empty() {
@@ -158,7 +178,11 @@ const fn is_linked(values: &ColumnValues) -> bool {
 
 /// The run and metric that a cell holds: a column of `runs`, or the row's metric in `metrics` and
 /// `claims`.
-fn metric_of<'a>(stored: &'a StoredTable, row: usize, column: &'a str) -> Option<(&'a str, &'a str)> {
+fn metric_of<'a>(
+    stored: &'a StoredTable,
+    row: usize,
+    column: &'a str,
+) -> Option<(&'a str, &'a str)> {
     let run_id = stored.text("run_id").ok()?.get(row)?.as_deref()?;
     if stored.name == "runs" {
         return Some((run_id, column));
@@ -175,9 +199,10 @@ fn cell(
 ) -> LinkedCell {
     let json = values.cell_json(row);
     let (text, whole) = match values {
-        ColumnValues::F64(values) => {
-            (values[row].map(|value| significant(value, DIGITS)), values[row].map(|v| v.to_string()))
-        }
+        ColumnValues::F64(values) => (
+            values[row].map(|value| significant(value, DIGITS)),
+            values[row].map(|v| v.to_string()),
+        ),
         ColumnValues::U64(values) => {
             let text = values[row].map(|count| count.to_string());
             (text.clone(), text)
@@ -264,7 +289,8 @@ impl Explanations {
             "" => String::new(),
             symbol => format!("\n  unit       {symbol}"),
         };
-        let text = format!("column \"{column}\" of table \"{table}\"\n  meaning    {meaning}{unit}");
+        let text =
+            format!("column \"{column}\" of table \"{table}\"\n  meaning    {meaning}{unit}");
         self.add(&key, &text);
         key
     }
