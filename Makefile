@@ -4,12 +4,15 @@ CARGO ?= cargo
 PYTHON ?= python3
 DEMO_RESULTS ?= target/demo-results
 VENV ?= .venv
+# Where cargo puts what it builds.
+BUILT = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test check schemas golden bench toolchain python help
+.PHONY: demo test wheel check schemas golden bench toolchain python browser help
 
 help:
 	@echo "make demo     build, analyse sample-data, print the result and where it lies"
 	@echo "make test     every test"
+	@echo "make wheel    a Python wheel with both programs, tried in a fresh environment"
 	@echo "make check    formatting, lints and documentation, all warnings denied"
 	@echo "make schemas  write schemas/ anew from the declarations in the code"
 	@echo "make golden   accept the text that the tests printed as the expected one"
@@ -40,8 +43,24 @@ $(VENV)/.ready: tests/peer/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/peer/requirements.txt
 	touch $@
 
-test: toolchain python
+# The report page is tried in a real browser; without one that test says that it is skipped.
+browser:
+	@if [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; \
+	else echo "No browser: the test of the report page will be skipped. Debian: apt-get install chromium chromium-driver"; fi
+
+test: toolchain python browser
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
+	$(MAKE) --no-print-directory wheel
+
+wheel: toolchain python
+	$(CARGO) build --workspace
+	rm -rf target/wheel
+	mkdir -p target/wheel/wattrace.data/scripts
+	strip -o target/wheel/wattrace.data/scripts/wattrace-record $(BUILT)/debug/wattrace-record
+	$(VENV)/bin/maturin build --quiet --out target/wheel/dist
+	sh tests/wheel.sh $(VENV)/bin/python target/wheel/dist/*.whl
 
 check: toolchain
 	$(CARGO) fmt --all --check
