@@ -50,8 +50,7 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, amd, rapl, hwmon, redfish=URL, ipmi[=HOST], snmp=HOST,OID, dcgm=URL or
-    /// replay=FILE; may be given several times
+    /// Power source: nvml, rapl, hwmon or replay=FILE; may be given several times
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
@@ -137,7 +136,7 @@ pub(crate) struct Run {
     after_help = "The formal window is the whole recording. It ends with Ctrl-C, SIGTERM, --seconds or the end of --pid.
 
 Example:
-  wattrace-record attach --out archive/run-2 --power nvml --power redfish=https://bmc --seconds 600"
+  wattrace-record attach --out archive/run-2 --power nvml --power rapl --seconds 600"
 )]
 pub(crate) struct Attach {
     #[command(flatten)]

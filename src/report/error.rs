@@ -22,7 +22,7 @@ pub enum ReportError {
     #[error("rows for table \"{table}\" have columns {found}; expected {expected}")]
     Columns { table: String, found: String, expected: String },
     /// The folder holds no results.
-    #[error("\"{}\" holds no results.json; give the folder that `wattrace analyze --out` wrote", path.display())]
+    #[error("\"{}\" holds no results.json; give the folder that `wattrace analyze --out` wrote (an archive: analyse it first)", path.display())]
     NoResults { path: PathBuf },
     /// `results.json` is not valid.
     #[error("\"{}\" is not a valid results.json: {message}", path.display())]

@@ -49,7 +49,8 @@ fn kill(seed: u64) {
     let library = mock_nvml().display().to_string();
     let flush = FLUSH_S.to_string();
     let after_s = 0.1 + 2.9 * random(seed);
-    let seconds = if seed % 3 == 0 { (after_s - 0.02).max(0.05) } else { 1000.0 }.to_string();
+    let seconds =
+        if seed.is_multiple_of(3) { (after_s - 0.02).max(0.05) } else { 1000.0 }.to_string();
     let words = [
         "attach",
         "--out",

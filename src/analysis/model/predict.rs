@@ -188,6 +188,14 @@ pub fn predict(
         fitted.coefficient(Regressor::TimePerToken.coefficient()).map_or(0.0, |p| p.value);
     let std_error = expected.std_error.hypot(of_time * time.std_error);
     let half_width = t_critical(fitted.df_residual) * std_error;
+    if !expected.value.is_finite() || !half_width.is_finite() {
+        // Inputs that are numbers themselves may still be too large to compute with.
+        return Err(PredictError::Input {
+            name: "b_eff and mean_history_tokens",
+            value: at.b_eff.max(at.mean_history_tokens),
+            bound: "that can be computed with",
+        });
+    }
     let mut flags = fitted.flags;
     flags.insert_if(!extrapolated.is_empty(), Flag::Extrapolated);
     Ok(EnergyPrediction {

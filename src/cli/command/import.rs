@@ -9,7 +9,7 @@ use serde_json::json;
 use wattrace_schema::TimestampNs;
 use wattrace_trace::format::{
     Anchor, ClockOffset, DateOrder, FORMATS, ImportOptions, ImportSummary, Join, JoinInput,
-    Mapping, Progress, Role, detect, find, import, import_mapped, join,
+    Mapping, Progress, Role, check_zone, detect, find, import, import_mapped, join,
 };
 
 use crate::exit::{Exit, Failure};
@@ -59,7 +59,7 @@ struct Reading {
     #[arg(long)]
     strict: bool,
     /// Time zone of local times in the input, such as America/Los_Angeles, UTC or -07:00
-    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
     tz: Option<String>,
     /// Year of the first time in logs that have none (default: from the file's last change)
     #[arg(long, value_name = "YEAR", value_parser = clap::value_parser!(i16).range(1970..=2261))]
@@ -132,6 +132,10 @@ fn stage(text: &str) -> Result<(String, TimestampNs), String> {
     let (name, time) = text.split_once('=').ok_or(expected)?;
     let time = TimestampNs::parse(time).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), time))
+}
+
+fn zone(text: &str) -> Result<String, String> {
+    check_zone(text).map(|()| text.to_owned())
 }
 
 pub(crate) fn run(args: &Import, output: &Output) -> Result<Exit, Failure> {

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Notebook, output: &Output) -> Result<Exit, Failure> {
     let tables = args.out.join("tables");
     std::fs::create_dir_all(&tables)
         .with_context(|| format!("cannot make the folder \"{}\"", tables.display()))?;
-    for file in results.verified_files("parquet")? {
+    for file in results.verified_files("parquet").map_err(Failure::no_input)? {
         copy(&args.results.join(file), &tables.join(file))?;
     }
     copy(&args.results.join("results.json"), &args.out.join("results.json"))?;

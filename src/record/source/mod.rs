@@ -166,7 +166,9 @@ pub fn open(
         | SourceSpecification::Redfish { .. }
         | SourceSpecification::Ipmi { .. }
         | SourceSpecification::Snmp { .. }
-        | SourceSpecification::Dcgm { .. } => Err("this build cannot read it".to_owned()),
+        | SourceSpecification::Dcgm { .. } => {
+            Err("this version cannot read it; expected nvml, rapl, hwmon or replay=FILE".to_owned())
+        }
     };
     let error = |message| SourceError { specification: specification.to_string(), message };
     opened.map_err(error)

@@ -35,7 +35,6 @@ pub fn results_page(results: &Results) -> Result<String, ReportError> {
     let mut texts = Explanations::new();
     let mut page = Page::new("Energy and latency, recomputed");
     head(&mut page, results);
-    add_figures(&mut page, results)?;
     let declared = tables::declarations();
     let explainer = Explainer::open(results)?;
     let mut raw = serde_json::Map::new();
@@ -50,6 +49,7 @@ pub fn results_page(results: &Results) -> Result<String, ReportError> {
         page.linked_table(&linked);
         raw.insert(listed.name.clone(), rows_json(&stored));
     }
+    add_figures(&mut page, results)?;
     page.section("How this came about");
     if !left_out.is_empty() {
         page.paragraph(&format!(
@@ -127,7 +127,7 @@ fn head(page: &mut Page, results: &Results) {
     page.facts(&facts);
     let shown = manifest.tables.iter().filter(|table| table.rows <= MAX_ROWS as u64);
     let names: Vec<&str> = shown.map(|table| table.name.as_str()).collect();
-    let parts = [&["Figures"], names.as_slice(), &["How this came about"]].concat();
+    let parts = [names.as_slice(), &["Figures", "How this came about"]].concat();
     page.contents(&parts);
     if !manifest.warnings.is_empty() {
         page.section("Warnings");

@@ -56,8 +56,7 @@ impl WindowTruth {
         let failed = sent.len() - sent.iter().copied().filter(successful).count();
         let p99 = |latency_ms: &dyn Fn(&Request) -> Option<f64>| {
             let infinite = std::iter::repeat_n(f64::INFINITY, failed);
-            let finite =
-                sent.iter().copied().filter(successful).filter_map(|request| latency_ms(request));
+            let finite = sent.iter().copied().filter(successful).filter_map(latency_ms);
             p99_of(finite.chain(infinite).collect())
         };
         let first_ns = |request: &Request| life.steps[request.first_step as usize].end_ns;

@@ -422,7 +422,7 @@ impl Reading {
                     finite.and_then(|value| quantity::bytes(value, "MiB").ok());
             }
             Metric::Utilization => {
-                self.state.utilization_percent = finite.map(|value| value as f32)
+                self.state.utilization_percent = finite.map(|value| value as f32);
             }
             Metric::Throttle => self.state.throttle_reasons = whole(1e18).map(|value| value as u64),
         }

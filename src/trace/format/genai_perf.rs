@@ -244,10 +244,10 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
 fn extent(input: &Input) -> Result<Extent, TraceError> {
     let mut extent = Extent::default();
     events(input, &mut |event| {
-        if let Event::Request(index, request) = event {
-            if let (false, Ok((row, _))) = (request.is_epoch(), request.row(index)) {
-                extent.add(&row);
-            }
+        if let Event::Request(index, request) = event
+            && let (false, Ok((row, _))) = (request.is_epoch(), request.row(index))
+        {
+            extent.add(&row);
         }
         Ok(())
     })?;

@@ -344,10 +344,10 @@ impl Document<'_> {
         let open = &mut self.open;
         match request.row(outcome, index) {
             Ok(mut row) => {
-                if let (Some((start, _)), Some(sent)) = (open.window, row.t_send_ns) {
-                    if sent < start {
-                        row.stage = RequestStage::Warmup;
-                    }
+                if let (Some((start, _)), Some(sent)) = (open.window, row.t_send_ns)
+                    && sent < start
+                {
+                    row.stage = RequestStage::Warmup;
                 }
                 open.rows[outcome as usize] += 1;
                 let counted = row.output_tokens.is_some() || outcome != Outcome::Successful;

@@ -162,7 +162,7 @@ fn bmc_time(text: &str) -> Option<(BmcTime, bool)> {
     let time = match words.as_slice() {
         [_weekday, month, day, time, year] => {
             let month = month_number(month)?;
-            let iso = format!("{year}-{month:02}-{:0>2}T{time}", day);
+            let iso = format!("{year}-{month:02}-{day:0>2}T{time}");
             BmcTime::Plain(iso.parse().ok()?)
         }
         [date, time] => BmcTime::Numbers(LoggedTime::parse(&format!("{date} {time}"))?),

@@ -236,6 +236,8 @@ struct Current {
     input: Input,
     offset: Option<ClockOffset>,
     parts: u32,
+    /// Rows that its role takes, and those that it does not.
+    taken: u64,
     left_out: u64,
     /// Names of its sources in the run.
     renamed: BTreeMap<String, String>,
@@ -243,7 +245,16 @@ struct Current {
 
 impl Current {
     fn new(role: Role, format: &'static str, input: Input, offset: Option<ClockOffset>) -> Self {
-        Self { role, format, input, offset, parts: 0, left_out: 0, renamed: BTreeMap::new() }
+        Self {
+            role,
+            format,
+            input,
+            offset,
+            parts: 0,
+            taken: 0,
+            left_out: 0,
+            renamed: BTreeMap::new(),
+        }
     }
 }
 
@@ -273,6 +284,7 @@ impl JoinSink {
     fn takes(&mut self, role: Role) -> Result<bool, TraceError> {
         let current = self.current()?;
         let takes = current.role == role;
+        current.taken += u64::from(takes);
         current.left_out += u64::from(!takes);
         Ok(takes)
     }
@@ -466,9 +478,14 @@ impl Sink for JoinSink {
         let current = self.current.as_ref().ok_or_else(|| no_part_open("a join"))?;
         let (role, file) = (current.role.name(), current.input.file_name());
         let offset = current.offset;
+        if current.taken == 0 && current.left_out > 0 {
+            let message =
+                format!("holds no {role}; expected an input of --{role} ({})", current.format);
+            return Err(current.input.error(None, message));
+        }
         let mut notes = part.all_notes(current.input.path());
         if current.left_out > 0 {
-            notes.push(format!("rows that {role} do not take, left out: {}", current.left_out));
+            notes.push(format!("{} rows were left out: they are no {role}", current.left_out));
         }
         if let Some(offset) = offset {
             part.clock.offset_ns =

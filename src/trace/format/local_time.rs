@@ -101,6 +101,14 @@ pub(super) fn parse_zone(text: &str) -> Result<TimeZone, String> {
     })
 }
 
+/// Says what is wrong with the name of a time zone.
+///
+/// # Errors
+/// It is neither `UTC`, nor an offset, nor an IANA name.
+pub fn check_zone(text: &str) -> Result<(), String> {
+    parse_zone(text).map(|_| ())
+}
+
 fn parse_offset(text: &str) -> Option<TimeZone> {
     let (sign, clock) = match text.split_at_checked(1)? {
         ("+", clock) => (1, clock),

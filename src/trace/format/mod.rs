@@ -70,7 +70,7 @@ pub use head::Head;
 pub use input::{Bytes, Input, Progress, STANDARD_INPUT};
 pub use join::{ClockOffset, Join, JoinInput, Role, join};
 pub use lines::{Line, Lines};
-pub use local_time::DateOrder;
+pub use local_time::{DateOrder, check_zone};
 pub use map::{Mapping, import_mapped};
 pub use part::{Part, Sink};
 pub use skipped::Skipped;

@@ -81,10 +81,10 @@ impl NvidiaDmon {
         // The second line of a header holds the units, as they stand.
         let units: Vec<&str> =
             line.trim_start().trim_start_matches('#').split_whitespace().collect();
-        if units.len() == self.names.len() {
-            if let Some(place) = self.place("pwr") {
-                self.power_unit = units[place].to_owned();
-            }
+        if units.len() == self.names.len()
+            && let Some(place) = self.place("pwr")
+        {
+            self.power_unit = units[place].to_owned();
         }
         Ok(())
     }

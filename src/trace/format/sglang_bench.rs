@@ -125,8 +125,15 @@ fn write(
     let rows = rows(result).map_err(error)?;
     let tag =
         result.text("tag").map_or_else(|| input.stem(), |tag| format!("{}_{tag}", input.stem()));
-    sink.begin(&tag)?;
     let has_rows = !rows.is_empty();
+    if !has_rows && claims(result).is_empty() {
+        return Err(error(
+            "has no key of a result of sglang.bench_serving; expected \"duration\", \"completed\" or \
+             \"output_throughput\""
+                .to_owned(),
+        ));
+    }
+    sink.begin(&tag)?;
     for row in rows {
         sink.request(row)?;
     }

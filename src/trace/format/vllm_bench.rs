@@ -46,6 +46,16 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
     if results.is_empty() {
         return Err(input.error(None, "holds no JSON; expected a result of vllm bench serve"));
     }
+    let says_nothing = |result: &BenchResult| {
+        claims(result).is_empty() && result.output_lens.is_empty() && result.ttfts_s.is_empty()
+    };
+    if results.iter().all(says_nothing) {
+        return Err(input.error(
+            None,
+            "has no key of a result of vllm bench serve; expected \"duration\", \"completed\", \
+             \"output_throughput\" or, with --save-detailed, \"ttfts\" and \"itls\"",
+        ));
+    }
     let of = results.len();
     let mut requests = Vec::with_capacity(of);
     for (index, result) in results.iter().enumerate() {

@@ -77,10 +77,9 @@ impl Validation {
             notes.push(format!("{file} does not call the power valid: {reasons}"));
         }
         if let (Some(expected), Some(observed)) = (self.expected_gpu_count, self.observed_gpu_count)
+            && expected != observed
         {
-            if expected != observed {
-                notes.push(format!("{file} expected {expected} boards and observed {observed}"));
-            }
+            notes.push(format!("{file} expected {expected} boards and observed {observed}"));
         }
         if let Some(source) = &self.telemetry_source {
             notes.push(format!("{file} names the telemetry \"{}\"", source.escape_debug()));
@@ -88,13 +87,12 @@ impl Validation {
         let check = self.accumulator_check.as_ref();
         if let Some((error, tolerance)) =
             check.and_then(|check| check.relative_error.zip(check.tolerance))
+            && error > tolerance
         {
-            if error > tolerance {
-                notes.push(format!(
-                    "{file}: the boards' accumulators differ from the integral by {error}, more than \
+            notes.push(format!(
+                "{file}: the boards' accumulators differ from the integral by {error}, more than \
                      {tolerance}"
-                ));
-            }
+            ));
         }
         let total_j: f64 = self.per_gpu_energy_j.values().sum();
         let mut claims = Vec::new();

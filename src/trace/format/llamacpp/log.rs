@@ -79,7 +79,7 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 /// Milliseconds and tokens of `… time = 120.00 ms / 64 tokens (…)`.
 fn time_and_tokens(text: &str) -> Option<(f64, u32)> {
     let (ms, rest) = text.split_once(" ms /")?;
-    let tokens = rest.trim_start().split_whitespace().next()?;
+    let tokens = rest.split_whitespace().next()?;
     Some((ms.trim().parse().ok()?, tokens.parse().ok()?))
 }
 

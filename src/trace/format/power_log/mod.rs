@@ -21,7 +21,7 @@ use crate::TraceError;
 pub(super) use cells::{Columns, split_cells};
 pub(super) use json::{Found, Piece, Pieces};
 pub(super) use poll::{PollClock, Record};
-pub(super) use rows::{Findings, Rows, Source};
+pub(super) use rows::{Rows, Source};
 pub(super) use stamp::{Stamp, epoch_stamp, parse_stamp, stamp_line};
 pub(super) use undated::Undated;
 
