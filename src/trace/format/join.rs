@@ -261,6 +261,8 @@ impl Current {
 /// A power source of the run: which input it is from and what it measures.
 struct JoinedSource {
     file: String,
+    /// Number of its input among those joined, since two inputs may have one name.
+    input: usize,
     devices: BTreeSet<String>,
     scope: Option<Scope>,
 }
@@ -316,12 +318,17 @@ impl JoinSink {
         }
         current.renamed.insert(source.to_owned(), name.clone());
         let file = current.input.file_name();
-        self.sources
-            .insert(name.clone(), JoinedSource { file, devices: BTreeSet::new(), scope: None });
+        let input = self.seen.len();
+        self.sources.insert(
+            name.clone(),
+            JoinedSource { file, input, devices: BTreeSet::new(), scope: None },
+        );
         Ok(name)
     }
 
-    /// Two inputs that measure one device in one scope would count its energy twice.
+    /// Two inputs that measure one device in one scope would count its energy twice. Two sources of one
+    /// input are readings that the tool logged beside each other, listed as its importer prefers them:
+    /// both are kept, as by an import of its own, and a note says that they are never added.
     fn refuse_overlaps(&mut self) -> Result<(), TraceError> {
         let sources: Vec<(&String, &JoinedSource)> = self.sources.iter().collect();
         let mut notes = Vec::new();
@@ -331,6 +338,16 @@ impl JoinSink {
                     continue;
                 };
                 let shared = first.devices.intersection(&second.devices).next();
+                let one_input = first.input == second.input;
+                if let (true, true, Some(_)) = (one_input, first_scope == second_scope, shared) {
+                    notes.push(format!(
+                        "\"{first_id}\" and \"{second_id}\" of {} measure the same devices in scope {}: they \
+                         are kept apart and never added",
+                        first.file,
+                        first_scope.name()
+                    ));
+                    continue;
+                }
                 if let (true, Some(device)) = (first_scope == second_scope, shared) {
                     return Err(TraceError::Other(format!(
                         "\"{device}\" is measured by \"{first_id}\" ({}) and by \"{second_id}\" ({}), both of \

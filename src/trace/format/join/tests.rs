@@ -153,6 +153,33 @@ fn what_is_measured_twice_is_refused() {
 }
 
 #[test]
+fn two_readings_of_one_log_are_kept_apart() {
+    let mut case = Case::new();
+    let log = "timestamp, index, power.draw.average [W], power.draw.instant [W]\n\
+               2025/01/15 12:34:55.000, 0, 290.00 W, 300.00 W\n\
+               2025/01/15 12:34:56.000, 0, 291.00 W, 301.00 W\n";
+    let path = case.folder.path().join("gpu.csv");
+    std::fs::write(&path, log).unwrap();
+    case.inputs[0] = (Role::Power, path.display().to_string());
+    let (run, notes) = case.join().unwrap();
+    // The reading of an instant comes first, whatever the order of the columns, so analyses take it.
+    let ids: Vec<&str> =
+        manifest(&run).power_sources.iter().map(|source| source.id.as_str()).collect();
+    assert_eq!(ids, ["power.draw.instant", "power.draw.average"]);
+    assert!(
+        notes.contains(
+            &"\"power.draw.average\" and \"power.draw.instant\" of gpu.csv measure the same devices in \
+              scope gpu-board: they are kept apart and never added"
+                .to_owned()
+        ),
+        "{notes:?}"
+    );
+    // The same log twice would count every board twice.
+    case.inputs.push(case.inputs[0].clone());
+    assert!(case.join().unwrap_err().contains("since they cannot be added"));
+}
+
+#[test]
 fn joins_that_cannot_be_say_why() {
     let refused = |role: Role, text: &str| {
         let mut case = Case::new();

@@ -15,7 +15,7 @@ use wattrace_schema::{
 
 use super::archive_sink::ArchiveSink;
 use super::clock::{LocalZone, Stamp};
-use super::{ImportOptions, ImportSummary, Input, Part, Sink, quantity};
+use super::{Anchor, ImportOptions, ImportSummary, Input, Part, Sink, quantity};
 use crate::{PowerRow, RequestRow, StepRow, TraceError};
 use cell::Cell;
 use rows::{MapRow, MapRows};
@@ -100,9 +100,23 @@ struct Column {
     unit: Option<String>,
     /// How a time is written: `rfc3339`, `local` (year first), or a pattern such as `%d.%m.%Y %H:%M:%S`.
     format: Option<String>,
+    /// From when a time in a unit counts.
+    #[serde(default)]
+    since: Since,
     /// Put before the text, such as `gpu` before an index.
     #[serde(default)]
     prefix: String,
+}
+
+/// From when times count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Since {
+    /// 1970.
+    #[default]
+    Epoch,
+    /// An instant that only the anchor of an import (`--anchor`) places on the calendar.
+    Anchor,
 }
 
 /// What kind of value a column of the archive takes, and so which units may stand for it.
@@ -264,12 +278,18 @@ impl Mapping {
         } else {
             LocalZone::of(&options)?
         };
-        let read =
-            ReadRow { mapping: self, zone: zone.as_ref(), negative: std::cell::Cell::new(0) };
-        let mut rows = MapRows::open(input, self.file.separator, self.file.skip_lines)?;
-        let used = self.file.columns.values().filter_map(|column| column.column.as_deref());
-        rows.require_columns(used)?;
+        let anchored = self.anchored(&options, input)?;
+        let read = ReadRow {
+            mapping: self,
+            zone: zone.as_ref(),
+            anchor_offset_ns: anchored.map_or(0, |(_, offset_ns)| offset_ns),
+            negative: std::cell::Cell::new(0),
+        };
+        let mut rows = self.open(input)?;
         let mut part = self.part(zone.as_ref());
+        if let Some((anchor, offset_ns)) = anchored {
+            part.clock = anchor.clock(ClockBase::Relative, offset_ns, 1);
+        }
         sink.begin(&input.stem())?;
         let mut count = 0_u64;
         while let Some(row) = rows.next_row()? {
@@ -303,6 +323,54 @@ impl Mapping {
             part.notes.push(format!("negative readings, null: {}", read.negative.get()));
         }
         sink.end(part)
+    }
+
+    fn open(&self, input: &Input) -> Result<MapRows, TraceError> {
+        let mut rows = MapRows::open(input, self.file.separator, self.file.skip_lines)?;
+        let used = self.file.columns.values().filter_map(|column| column.column.as_deref());
+        rows.require_columns(used)?;
+        Ok(rows)
+    }
+
+    /// The anchor and what it adds to times that count from it; `None` where no column does. The input is
+    /// read once through for its first and last time.
+    fn anchored(
+        &self,
+        options: &ImportOptions,
+        input: &Input,
+    ) -> Result<Option<(Anchor, i64)>, TraceError> {
+        let columns = self.file.columns.iter();
+        let counted: Vec<&String> = columns
+            .filter_map(|(name, column)| (column.since == Since::Anchor).then_some(name))
+            .collect();
+        let Some(first) = counted.first() else { return Ok(None) };
+        let anchor = options.anchor.ok_or_else(|| {
+            let message = format!(
+                "columns.{first} counts from an unknown instant; name its time (--anchor), such as \
+                 zero=2026-01-31T12:00:00Z"
+            );
+            input.error(None, message)
+        })?;
+        let read = ReadRow {
+            mapping: self,
+            zone: None,
+            anchor_offset_ns: 0,
+            negative: std::cell::Cell::new(0),
+        };
+        let mut ends: Option<(i64, i64)> = None;
+        let mut rows = self.open(input)?;
+        while let Some(row) = rows.next_row()? {
+            // What is wrong with a row is said when its values are read.
+            let Ok(row) = row.cells else { continue };
+            for time in counted.iter().filter_map(|name| read.time(&row, name).ok().flatten()) {
+                let (first, last) = ends.unwrap_or((time, time));
+                ends = Some((first.min(time), last.max(time)));
+            }
+        }
+        let (first, last) = ends.unwrap_or_default();
+        let offset_ns =
+            anchor.offset_ns(first, last).map_err(|message| input.error(None, message))?;
+        Ok(Some((anchor, offset_ns)))
     }
 
     fn has_local_times(&self) -> bool {
@@ -380,6 +448,11 @@ impl Column {
         if self.format.is_some() && kind != Kind::Time {
             return Err(format!("key \"{key}.format\" is given; only times have a format"));
         }
+        if self.since == Since::Anchor && (kind != Kind::Time || unit.is_none()) {
+            return Err(format!(
+                "key \"{key}.since\" is \"anchor\"; only times with a unit count from an anchor"
+            ));
+        }
         match kind {
             Kind::Time if self.format.is_some() && unit.is_some() => Err(format!(
                 "key \"{key}\" has both a unit and a format; expected a unit for times since 1970 or a format \
@@ -435,6 +508,8 @@ fn percent(value: f64, unit: &str) -> Result<f64, String> {
 struct ReadRow<'a> {
     mapping: &'a Mapping,
     zone: Option<&'a LocalZone>,
+    /// Added to times that count from an anchor.
+    anchor_offset_ns: i64,
     /// Negative readings so far: they say that there is none.
     negative: std::cell::Cell<u64>,
 }
@@ -518,7 +593,15 @@ impl ReadRow<'_> {
                     text.escape_debug()
                 )),
             },
-            (None, unit) => quantity::decimal_nanos(&text, unit.unwrap_or_default()),
+            (None, unit) => {
+                let nanos = quantity::decimal_nanos(&text, unit.unwrap_or_default())?;
+                match column.since {
+                    Since::Epoch => Ok(nanos),
+                    Since::Anchor => nanos
+                        .checked_add(self.anchor_offset_ns)
+                        .ok_or_else(|| format!("\"{text}\" lies outside the years 1678 to 2261")),
+                }
+            }
         }
     }
 

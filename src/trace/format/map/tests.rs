@@ -116,6 +116,80 @@ fn a_parquet_table_is_read_by_column() {
     assert_eq!((step.t_end_ns, step.new_tokens, step.history_tokens), (5_000_000, 2, Some(9)));
 }
 
+/// Every unit of power, energy and memory by one mapping: a prefix is a factor, and a wrong one is refused.
+#[test]
+fn units_are_told_apart() {
+    let table = b"t,v\n1736944496,1500\n";
+    let mapped = |target: &str, unit: &str| {
+        let column = format!("{target} = {{ column = \"v\", unit = \"{unit}\" }}");
+        let power = "power_w = { constant = 1.0, unit = \"W\" }";
+        let columns = if target == "power_w" { column } else { format!("{power}\n{column}") };
+        let map = RELATIVE
+            .replace(", since = \"anchor\"", "")
+            .replace("power_w = { column = \"p\", unit = \"W\" }", &columns);
+        read(&map, table, &options()).map(|mut collected| collected.power.remove(0))
+    };
+    let power = |unit| mapped("power_w", unit).map(|row| row.power_w);
+    let energy = |unit| mapped("energy_j", unit).map(|row| row.energy_j);
+    let memory = |unit| mapped("memory_used_bytes", unit).map(|row| row.memory_used_bytes);
+    for (unit, watts) in [("mW", 1.5), ("W", 1500.0), ("kW", 1_500_000.0)] {
+        assert_eq!(power(unit), Ok(Some(watts)), "{unit}");
+    }
+    for (unit, joules) in [
+        ("uJ", 0.0015),
+        ("mJ", 1.5),
+        ("J", 1500.0),
+        ("kJ", 1.5e6),
+        ("MJ", 1.5e9),
+        ("Wh", 5.4e6),
+        ("kWh", 5.4e9),
+    ] {
+        assert_eq!(energy(unit), Ok(Some(joules)), "{unit}");
+    }
+    for (unit, bytes) in [("MB", 1_500_000_000), ("MiB", 1_572_864_000), ("GB", 1_500_000_000_000)]
+    {
+        assert_eq!(memory(unit), Ok(Some(bytes)), "{unit}");
+    }
+    for wrong in [power("J"), energy("W"), power("mw")] {
+        assert!(wrong.unwrap_err().contains(".unit\": "));
+    }
+}
+
+const RELATIVE: &str = r#"
+table = "power"
+source = { id = "meter", scope = "node", reading = "instant", nominal_interval_ms = 100 }
+[columns]
+t = { column = "t", unit = "s", since = "anchor" }
+power_w = { column = "p", unit = "W" }
+"#;
+
+#[test]
+fn times_that_count_from_an_unknown_instant_need_an_anchor() {
+    let table = b"t,p\n0.5,100\n0.7000000000000001,101\n";
+    assert_eq!(
+        read(RELATIVE, table, &options()).unwrap_err(),
+        "\"input\": columns.t counts from an unknown instant; name its time (--anchor), such as \
+         zero=2026-01-31T12:00:00Z"
+    );
+    // Tenths of a second after 12:34:56 of the two readings, whichever instant the anchor names.
+    for (instant, tenths) in [("zero", [5, 7]), ("start", [0, 2]), ("end", [-2, 0])] {
+        let anchor = Anchor::parse(&format!("{instant}=2025-01-15T12:34:56Z±20ms")).unwrap();
+        let options = ImportOptions { anchor: Some(anchor), ..options() };
+        let collected = read(RELATIVE, table, &options).unwrap();
+        let times: Vec<i64> = collected.power.iter().map(|row| row.t_ns).collect();
+        let at = |tenths: i64| nanos("2025-01-15T12:34:56Z") + tenths * 100_000_000;
+        assert_eq!(times, tenths.map(at), "{instant}");
+        let clock = &collected.parts[0].clock;
+        assert_eq!((clock.base, clock.uncertainty_ns), (ClockBase::Relative, Some(20_000_000)));
+    }
+    let written = RELATIVE.replace("unit = \"s\"", "format = \"local\"");
+    assert!(
+        read(&written, table, &options())
+            .unwrap_err()
+            .ends_with("is \"anchor\"; only times with a unit count from an anchor")
+    );
+}
+
 #[test]
 fn mappings_that_guess_are_refused() {
     let refused = |from: &str, to: &str| {

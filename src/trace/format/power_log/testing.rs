@@ -1,5 +1,6 @@
 //! Reads logs from text, for the tests of the formats.
 
+use super::rows::Findings;
 use super::*;
 use crate::PowerRow;
 
