@@ -239,12 +239,21 @@ pub(super) fn mutated_inputs_never_panic(cases: &[Case]) {
 
 /// What a minimal input in a given unit must come to.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code, reason = "which kinds are used depends on the formats that are built in")]
 pub(super) enum Expected {
     /// The first power reading, W.
     PowerW(f64),
     /// The first energy counter, J.
     EnergyJ(f64),
+    /// The last energy counter, J, of a format whose counters begin at zero.
+    LastEnergyJ(f64),
+    /// From the sending of the first request to its first token, ns.
+    TtftNs(u64),
+    /// The time of the first request's first gap between tokens, ns.
+    GapNs(u64),
+    /// Length of the first step, ns.
+    StepNs(i64),
+    /// Tokens that the first step yielded, where a rate and times give them.
+    StepTokens(u32),
     /// The first memory in use, bytes.
     MemoryBytes(u64),
     /// The first claim of that metric.
@@ -263,37 +272,102 @@ pub(super) struct UnitCase {
     pub(super) expected: Expected,
 }
 
+/// A row of the table of units for a format whose runs lie in a folder of several files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FolderUnitCase {
+    pub(super) format: &'static str,
+    pub(super) what: &'static str,
+    /// Names and texts of the files.
+    pub(super) files: &'static [(&'static str, &'static str)],
+    pub(super) expected: Expected,
+}
+
 /// Reads every input and compares the first value: no unit may be taken for another.
 pub(super) fn units_are_told_apart(cases: &[UnitCase]) {
     for case in cases {
-        let (format, what) = (case.format, case.what);
-        let collected = collect(format, case.bytes, &options());
-        let collected = match (collected, case.expected) {
-            (Err(error), Expected::Refused(message)) => {
-                assert_eq!(error, message, "{format}, {what}");
-                continue;
-            }
-            (Err(error), _) => panic!("{format}, {what}: {error}"),
-            (Ok(collected), _) => collected,
+        let what = format!("{}, {}", case.format, case.what);
+        match (collect(case.format, case.bytes, &options()), case.expected) {
+            (Err(error), Expected::Refused(message)) => assert_eq!(error, message, "{what}"),
+            (Err(error), _) => panic!("{what}: {error}"),
+            (Ok(collected), expected) => expected.check(&collected, &what),
+        }
+    }
+}
+
+/// The same for formats that lie in folders.
+pub(super) fn units_in_folders_are_told_apart(cases: &[FolderUnitCase]) {
+    for case in cases {
+        let what = format!("{}, {}", case.format, case.what);
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("input");
+        std::fs::create_dir(&input).unwrap();
+        for (name, text) in case.files {
+            std::fs::write(input.join(name), text).unwrap();
+        }
+        let archive = folder.path().join("archive");
+        let summary = import(case.format, &[input], &archive, &options()).unwrap();
+        assert_eq!(summary.failed, [""; 0], "{what}");
+        let run = load(&archive, &summary.runs[0]).run;
+        let claims = run.manifest.claims;
+        let power = run.power.into_iter().flat_map(|device| device.power_w.value);
+        let collected = Collected {
+            power: power
+                .map(|watts| PowerRow { power_w: Some(watts), ..PowerRow::default() })
+                .collect(),
+            parts: vec![Part { claims, ..Part::default() }],
+            ..Collected::default()
         };
-        let first = |value: fn(&PowerRow) -> Option<f64>| collected.power.iter().find_map(value);
-        match case.expected {
-            Expected::PowerW(watts) => {
-                assert_eq!(first(|row| row.power_w), Some(watts), "{format}, {what}");
+        case.expected.check(&collected, &what);
+    }
+}
+
+impl Expected {
+    fn check(self, collected: &Collected, what: &str) {
+        let power = &collected.power;
+        let request = collected.requests.first();
+        let step = collected.steps.first();
+        match self {
+            Self::PowerW(watts) => {
+                let first = power.iter().find_map(|row| row.power_w);
+                assert_eq!(first, Some(watts), "{what}");
             }
-            Expected::EnergyJ(joules) => {
-                assert_eq!(first(|row| row.energy_j), Some(joules), "{format}, {what}");
+            Self::EnergyJ(joules) => {
+                let first = power.iter().find_map(|row| row.energy_j);
+                assert_eq!(first, Some(joules), "{what}");
             }
-            Expected::MemoryBytes(bytes) => {
-                let found = collected.power.iter().find_map(|row| row.memory_used_bytes);
-                assert_eq!(found, Some(bytes), "{format}, {what}");
+            Self::LastEnergyJ(joules) => {
+                let last = power.iter().rev().find_map(|row| row.energy_j);
+                assert_eq!(last, Some(joules), "{what}");
             }
-            Expected::Claim(metric, value) => {
-                let claims = collected.parts.iter().flat_map(|part| &part.claims);
-                let found = claims.into_iter().find(|claim| claim.metric == metric);
-                assert_eq!(found.map(|claim| claim.value), Some(value), "{format}, {what}");
+            Self::MemoryBytes(bytes) => {
+                let found = power.iter().find_map(|row| row.memory_used_bytes);
+                assert_eq!(found, Some(bytes), "{what}");
             }
-            Expected::Refused(message) => panic!("{format}, {what}: expected {message}"),
+            Self::TtftNs(nanos) => {
+                let between = |row: &RequestRow| {
+                    let nanos = row.t_first_token_ns?.checked_sub(row.t_send_ns?)?;
+                    u64::try_from(nanos).ok()
+                };
+                let ttft = request.and_then(|row| row.ttft_ns.or_else(|| between(row)));
+                assert_eq!(ttft, Some(nanos), "{what}");
+            }
+            Self::GapNs(nanos) => {
+                let gaps = request.and_then(|row| row.itl_ns.as_ref());
+                assert_eq!(gaps.and_then(|gaps| gaps.first()), Some(&nanos), "{what}");
+            }
+            Self::StepNs(nanos) => {
+                let length = step.and_then(|row| Some(row.t_end_ns - row.t_start_ns?));
+                assert_eq!(length, Some(nanos), "{what}");
+            }
+            Self::StepTokens(tokens) => {
+                assert_eq!(step.map(|row| row.new_tokens), Some(tokens), "{what}");
+            }
+            Self::Claim(metric, value) => {
+                let mut claims = collected.parts.iter().flat_map(|part| &part.claims);
+                let found = claims.find(|claim| claim.metric == metric);
+                assert_eq!(found.map(|claim| claim.value), Some(value), "{what}");
+            }
+            Self::Refused(message) => panic!("{what}: expected {message}"),
         }
     }
 }

@@ -330,6 +330,72 @@ const UNITS: &[testing::UnitCase] = &[
         expected: testing::Expected::Claim("ttft_mean_ms", 230.0),
     },
     testing::UnitCase {
+        format: "genai-perf",
+        what: "times in ns",
+        bytes: genai_perf::tests::MINIMAL,
+        expected: Expected::TtftNs(200_000_000),
+    },
+    testing::UnitCase {
+        format: "inference-perf",
+        what: "times in s",
+        bytes: inference_perf::tests::MINIMAL,
+        expected: Expected::TtftNs(100_000_000),
+    },
+    testing::UnitCase {
+        format: "llamacpp",
+        what: "times of a response in ms",
+        bytes: llamacpp::tests::RESPONSES,
+        expected: Expected::TtftNs(100_500_000),
+    },
+    testing::UnitCase {
+        format: "llamacpp",
+        what: "stamps of a log: minutes, seconds, ms and us",
+        bytes: llamacpp::tests::LOG,
+        expected: Expected::GapNs(10_000_000),
+    },
+    testing::UnitCase {
+        format: "sglang-bench",
+        what: "lists in s beside statistics in ms",
+        bytes: sglang_bench::tests::MINIMAL,
+        expected: Expected::TtftNs(210_000_000),
+    },
+    testing::UnitCase {
+        format: "sglang-bench",
+        what: "statistics in ms",
+        bytes: sglang_bench::tests::MINIMAL,
+        expected: Expected::Claim("ttft_p50_ms", 210.0),
+    },
+    testing::UnitCase {
+        format: "sglang-log",
+        what: "throughput in tokens/s between two lines",
+        bytes: sglang_log::tests::MINIMAL,
+        expected: Expected::StepTokens(80),
+    },
+    testing::UnitCase {
+        format: "trtllm-stats",
+        what: "an iteration in ms",
+        bytes: trtllm_stats::tests::MINIMAL,
+        expected: Expected::StepNs(18_250_000),
+    },
+    testing::UnitCase {
+        format: "vllm-bench",
+        what: "lists in s",
+        bytes: vllm_bench::tests::MINIMAL,
+        expected: Expected::TtftNs(210_000_000),
+    },
+    testing::UnitCase {
+        format: "vllm-log",
+        what: "an iteration in ms",
+        bytes: vllm_log::tests::MINIMAL,
+        expected: Expected::StepNs(150_000_000),
+    },
+    unit(
+        "zeus",
+        "energy of a window in J",
+        "start_time,window_name,elapsed_time,gpu0_energy\n1736944496.25,prefill,1.5,600.5\n",
+        Expected::LastEnergyJ(600.5),
+    ),
+    testing::UnitCase {
         format: "vllm-log",
         what: "a duration in another unit",
         bytes: b"INFO 01-15 12:34:56 [a.py:1] Iteration(1): 0 context requests, 0 context tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 0.02 watts\n",
@@ -338,6 +404,72 @@ const UNITS: &[testing::UnitCase] = &[
              or, with --enable-logging-iteration-details, \"Iteration(N): …\"",
         ),
     },
+];
+
+/// The same for formats whose runs lie in folders.
+const FOLDER_UNITS: &[testing::FolderUnitCase] = &[
+    testing::FolderUnitCase {
+        format: "inferencex",
+        what: "board power in W",
+        files: INFERENCEX,
+        expected: Expected::PowerW(500.0),
+    },
+    testing::FolderUnitCase {
+        format: "inferencex",
+        what: "energy of boards in J, claimed as their sum",
+        files: INFERENCEX,
+        expected: Expected::Claim("formal_energy_j", 1687.5),
+    },
+    testing::FolderUnitCase {
+        format: "mlenergy-leaderboard",
+        what: "J/token",
+        files: LEADERBOARD,
+        expected: Expected::Claim("j_per_token", 2.0),
+    },
+    testing::FolderUnitCase {
+        format: "mlenergy-leaderboard",
+        what: "tokens/s, claimed in s/token",
+        files: LEADERBOARD,
+        expected: Expected::Claim("tau_s", 0.02),
+    },
+    testing::FolderUnitCase {
+        format: "mlperf-power",
+        what: "watts",
+        files: MLPERF,
+        expected: Expected::PowerW(1000.0),
+    },
+    testing::FolderUnitCase {
+        format: "mlperf-power",
+        what: "latency in ns, claimed in ms",
+        files: MLPERF,
+        expected: Expected::Claim("e2e_p99_ms", 5000.0),
+    },
+];
+
+const INFERENCEX: &[(&str, &str)] = &[
+    ("gpu_metrics.csv", inferencex::tests::AMD),
+    ("power_validation_conc8.json", inferencex::tests::VALIDATION),
+];
+
+const LEADERBOARD: &[(&str, &str)] = &[(
+    "task_chat.json",
+    r#"{"task": "chat", "configurations": [{"model_id": "a/b", "architecture": "Dense Transformer",
+        "gpu_model": "H100", "num_gpus": 1, "tensor_parallel": 1, "data_parallel": 1, "expert_parallel": 1,
+        "weight_precision": "bfloat16", "total_params_billions": 8.0, "activated_params_billions": 8.0,
+        "max_num_seqs": 1, "avg_batch_size": 1.0, "avg_output_len": 640.0, "avg_power_watts": 100.0,
+        "output_throughput_tokens_per_sec": 50.0, "energy_per_token_joules": 2.0}]}"#,
+)];
+
+const MLPERF: &[(&str, &str)] = &[
+    (
+        "run_1_spl.txt",
+        "Time,07-17-2024 09:00:02.500,Watts,1000.0,Volts,230.0,Amps,5.0,PF,0.99,Mark,2024-07-17_02-00-00_testing\n\
+         Time,07-17-2024 09:00:04.000,Watts,1001.0,Volts,230.0,Amps,5.0,PF,0.99,Mark,2024-07-17_02-00-00_testing\n\
+         Time,07-17-2024 09:00:06.000,Watts,1002.0,Volts,230.0,Amps,5.0,PF,0.99,Mark,2024-07-17_02-00-00_testing\n",
+    ),
+    ("run_1_mlperf_log_detail.txt", mlperf_power::tests::DETAIL),
+    ("run_1_mlperf_log_summary.txt", mlperf_power::tests::SUMMARY),
+    ("power_client.json", mlperf_power::tests::CLIENT),
 ];
 
 const fn case(format: &'static str, text: &'static str) -> testing::Case {
@@ -384,4 +516,14 @@ fn mutated_inputs_never_panic() {
 #[test]
 fn units_are_told_apart() {
     testing::units_are_told_apart(UNITS);
+    testing::units_in_folders_are_told_apart(FOLDER_UNITS);
+}
+
+#[test]
+fn every_format_has_a_row_in_the_table_of_units() {
+    let parts = UNITS.iter().map(|case| case.format);
+    let tested: Vec<&str> = parts.chain(FOLDER_UNITS.iter().map(|case| case.format)).collect();
+    for format in FORMATS {
+        assert!(tested.contains(&format.name), "{} has no row", format.name);
+    }
 }

@@ -386,4 +386,4 @@ fn window_of(path: &Path, start: f64, end: f64) -> Result<Interval, TraceError> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

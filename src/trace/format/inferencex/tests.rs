@@ -4,7 +4,7 @@ use super::super::testing;
 use super::*;
 use crate::{ReadOptions, find_runs, read_run};
 
-const AMD: &str = "\
+pub(in super::super) const AMD: &str = "\
 timestamp,gpu,socket_power
 1736944496,0,500
 1736944496,1,600
@@ -14,7 +14,7 @@ timestamp,gpu,socket_power
 1736944498,1,620
 ";
 
-const VALIDATION: &str = r#"{"schema_version": 1, "power_valid": true, "reasons": [], "telemetry_source": "amd-smi",
+pub(in super::super) const VALIDATION: &str = r#"{"schema_version": 1, "power_valid": true, "reasons": [], "telemetry_source": "amd-smi",
   "benchmark_window": {"start_time_unix": 1736944496.5, "end_time_unix": 1736944498.0},
   "expected_gpu_count": 2, "observed_gpu_count": 2, "per_gpu_energy_j": {"0": 768.75, "1": 918.75},
   "accumulator_check": {"relative_error": 0.2, "tolerance": 0.05}, "metrics": {}}"#;

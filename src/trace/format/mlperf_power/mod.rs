@@ -465,4 +465,4 @@ fn source_note(session: &Session) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

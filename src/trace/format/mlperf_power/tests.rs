@@ -17,7 +17,7 @@ struct Case {
     client: String,
 }
 
-const DETAIL: &str = r#"loading libraries
+pub(in super::super) const DETAIL: &str = r#"loading libraries
 :::MLLOG {"key": "effective_scenario", "value": "Server", "time_ms": 0.1, "metadata": {}}
 :::MLLOG {"key": "effective_target_qps", "value": 12.5, "time_ms": 0.1, "metadata": {}}
 :::MLLOG {"key": "power_begin", "value": "07-17-2024 09:00:02.500", "time_ms": 9.5, "metadata": {}}
@@ -26,7 +26,7 @@ const DETAIL: &str = r#"loading libraries
 :::MLLOG {"key": "result_completed_tokens_per_second", "value": 250.04, "time_ms": 9.6, "metadata": {}}
 "#;
 
-const SUMMARY: &str = "MLPerf Results Summary
+pub(in super::super) const SUMMARY: &str = "MLPerf Results Summary
 SUT name : some-SUT
 Scenario : Server
 Mode     : PerformanceOnly
@@ -41,7 +41,7 @@ Completed tokens per second                 : 251
 ";
 
 /// 1721206790 is 08:59:50 UTC on 17 July 2024.
-const CLIENT: &str = r#"{"timezone": 25200, "session_name": "2024-07-17_02-00-00", "phases": {
+pub(in super::super) const CLIENT: &str = r#"{"timezone": 25200, "session_name": "2024-07-17_02-00-00", "phases": {
     "ranging": [[1721206000.5, 1.0]], "testing": [[1721206790.5, 10.0], [1721206820.0, 40.0]]},
     "ptd_messages": [
     {"cmd": "Identify", "reply": "Some,1000,version=1.10,MAKER;TYPE1;SERIAL;F1"},
