@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use support::{read_csv, shared_data, wattrace};
-use wattrace_trace::{ReadOptions, list_archive, read_run};
+use wattrace_trace::{ReadOptions, Severity, check_run, list_archive, read_run};
 
 fn captured() -> Option<PathBuf> {
     let folder = shared_data().map(|data| data.join("captured")).filter(|folder| folder.is_dir());
@@ -214,4 +214,147 @@ fn bad_usage_names_the_option() {
         assert_eq!(ended.code, 2, "{words}: {ended:?}");
         assert!(ended.stderr.contains(message), "{words}: {ended:?}");
     }
+}
+
+/// The real logs: a name, the words of the import before `--out`, and the folder or file below the shared
+/// data that INPUTS stands for; empty for the polls that the test writes.
+const REAL_LOGS: &[(&str, &str, &str)] = &[
+    ("vllm-bench", "import vllm-bench INPUTS --tz UTC --strict", "captured"),
+    (
+        "vllm-log",
+        "import vllm-log INPUTS --tz UTC --year 2026 --strict",
+        "captured/vllm_server.log",
+    ),
+    (
+        "vllm-log-of-amd",
+        "import vllm-log INPUTS --tz UTC --year 2026",
+        "inferencex_history/mi355x_aiperf_conc1/server.log",
+    ),
+    ("aiperf", "import aiperf INPUTS", "inferencex_history"),
+    ("sglang-log", "import sglang-log INPUTS --tz UTC", "inferencex_history/mi355x_sglang"),
+    ("inferencex", "import inferencex INPUTS", "inferencex_history/mi355x_amdsmi"),
+    (
+        "amd-smi",
+        "import amd-smi INPUTS --anchor start=2026-06-05T00:00:00Z",
+        "inferencex_history/mi355x_amdsmi",
+    ),
+    ("wattameter", "import wattameter INPUTS --tz UTC", "wattameter_logs"),
+    ("mlperf-power", "import mlperf-power INPUTS", "mlperf_v4.1_power"),
+    ("redfish", "import redfish INPUTS", ""),
+    (
+        "openg2g",
+        "import --map {} INPUTS --strict --anchor zero=2026-01-31T12:00:00Z",
+        "openg2g_mlenergy_power_traces/traces",
+    ),
+    ("mlenergy-leaderboard", "import mlenergy-leaderboard INPUTS", "mlenergy_leaderboard_v3"),
+    ("codecarbon", "import codecarbon INPUTS --tz UTC", "codecarbon"),
+];
+
+/// Every number that the runs of an archive hold, and which findings `check` has on them; none may be an
+/// error.
+fn yielded(archive: &Path) -> String {
+    let listing = list_archive(archive).unwrap();
+    let (mut readings, mut requests, mut steps, mut claims) = (0, 0, 0, 0);
+    let mut findings: BTreeMap<String, u32> = BTreeMap::new();
+    for location in &listing.runs {
+        let check = check_run(location);
+        for finding in check.findings() {
+            assert!(finding.severity != Severity::Error, "{finding:?}");
+            if finding.severity == Severity::Warning {
+                *findings.entry(finding.check.to_string()).or_default() += 1;
+            }
+        }
+        let run = read_run(location, ReadOptions::default()).unwrap().run;
+        let devices = run.power.iter();
+        readings +=
+            devices.map(|device| device.power_w.len().max(device.energy_j.len())).sum::<usize>();
+        requests += run.requests.as_ref().map_or(0, |requests| requests.len());
+        steps += run.steps.as_ref().map_or(0, |steps| steps.len());
+        claims += run.manifest.claims.len();
+    }
+    let warnings: Vec<String> =
+        findings.iter().map(|(check, count)| format!("{check} {count}")).collect();
+    let warnings = if warnings.is_empty() { "none".into() } else { warnings.join(", ") };
+    format!(
+        "{} runs: {readings} power readings, {requests} requests, {steps} steps, {claims} claims; warnings: \
+         {warnings}",
+        listing.runs.len()
+    )
+}
+
+/// A log of two polls for each page that has power or energy of a chassis or a processor, ten seconds
+/// apart, as a poller would have written it: the pages themselves have no time. Those of one supply of
+/// several are no node's.
+fn redfish_polls(data: &Path, folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
+    for page in ["EnvironmentMetrics", "Power", "Sensors_CPU1Power", "Sensors_TotalEnergy"] {
+        let name = format!("Chassis_1U_{page}.json");
+        let bytes = std::fs::read(data.join("redfish_mockup").join(&name)).unwrap();
+        let body: Value = serde_json::from_slice(&bytes).unwrap();
+        let poll = |t: u64| format!("{}\n", serde_json::json!({ "t": t, "body": body }));
+        std::fs::write(folder.join(name), poll(1_736_944_496) + &poll(1_736_944_506)).unwrap();
+    }
+}
+
+/// The files of a folder, by name.
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Power of all boards of a node together, resampled to tenths of a second; only an anchor places it.
+const OPENG2G_MAP: &str = r#"
+table = "power"
+source = { id = "boards", scope = "gpu-board", reading = "average", averaging_window_ms = 100, nominal_interval_ms = 100 }
+run = { accelerator = "H100" }
+[columns]
+t = { column = "relative_time_s", unit = "s", since = "anchor" }
+power_w = { column = "power_total_W", unit = "W" }
+device = { constant = "all boards" }
+"#;
+
+#[test]
+fn every_real_log_imports_and_breaks_no_rule() {
+    let Some(data) = shared_data() else {
+        println!("skipped: the real logs are not beside the checkout");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (polls, map) = (folder.path().join("polls"), folder.path().join("map.toml"));
+    redfish_polls(&data, &polls);
+    std::fs::write(&map, OPENG2G_MAP).unwrap();
+    let mut shown = Vec::new();
+    for (name, words, input) in REAL_LOGS {
+        let input = if input.is_empty() { polls.clone() } else { data.join(input) };
+        let archive = folder.path().join(name);
+        // A mapping is of files; formats find theirs in a folder.
+        let files = if words.contains("--map") { files_of(&input) } else { vec![input] };
+        let mut paths: Vec<&Path> = Vec::new();
+        if words.contains("--map") {
+            paths.push(&map);
+        }
+        paths.extend(files.iter().map(PathBuf::as_path));
+        paths.push(&archive);
+        let words = words.replace("INPUTS", &"{} ".repeat(files.len()));
+        let ended = run(&format!("{words} --out {{}}"), &paths);
+        assert_eq!(ended.code, 0, "{name}: {ended:?}");
+        assert!(run("check {}", &[&archive]).code <= 1, "{name}");
+        shown.push(format!("{name}: {}", yielded(&archive)));
+    }
+    println!("{}", shown.join("\n"));
+}
+
+#[test]
+fn a_capture_cut_before_its_first_request_says_so() {
+    let Some(captured) = captured() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("archive");
+    let ended = run(
+        "import llamacpp {} --anchor zero=2026-11-30T05:00:00Z --out {}",
+        &[&captured.join("llamacpp_verbose_head.log"), &out],
+    );
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.stderr.contains("holds no request: none was processed by line"), "{ended:?}");
 }
