@@ -132,6 +132,15 @@ impl Axis {
         }
     }
 
+    /// A linear axis with room beyond both ends, so that no marker lies on the frame. The ticks stay.
+    pub(crate) fn padded(mut self) -> Self {
+        const SHARE: f64 = 0.025;
+        let pad = SHARE * (self.high - self.low);
+        self.low -= pad;
+        self.high += pad;
+        self
+    }
+
     /// How far `value` lies along the axis, 0 to 1.
     pub(crate) fn share(&self, value: f64) -> f64 {
         match self.scale {
@@ -232,6 +241,17 @@ fn fixed(value: f64, decimals: usize) -> String {
 /// A number of up to three significant digits as a label: plain where that is short, else with a power
 /// of ten.
 pub(crate) fn number(value: f64) -> String {
+    significant(value, trimmed)
+}
+
+/// A measured value with three significant digits, zeros at the end included, so that values listed
+/// together are equally precise. Whole numbers of four and five digits are written out.
+pub(crate) fn measured(value: f64) -> String {
+    significant(value, |text| text)
+}
+
+/// A number of three significant digits whose fraction goes through `fraction`.
+fn significant(value: f64, fraction: fn(&str) -> &str) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -244,9 +264,9 @@ pub(crate) fn number(value: f64) -> String {
         let whole = value.abs() >= 1000.0 && value.fract() == 0.0;
         let text =
             if whole { fixed(value, 0) } else { fixed(text.parse().unwrap_or(value), decimals) };
-        return trimmed(&text).to_owned();
+        return fraction(&text).to_owned();
     }
-    let digits = trimmed(digits).replace('-', "−");
+    let digits = fraction(digits).replace('-', "−");
     let power = format!("10{}", superscript(exponent));
     if digits == "1" { power } else { format!("{digits}×{power}") }
 }
@@ -338,6 +358,32 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn measured_values_keep_three_digits() {
+        let cases = [
+            (0.15, "0.150"),
+            (0.301, "0.301"),
+            (0.25961, "0.260"),
+            (2.0, "2.00"),
+            (12.0, "12.0"),
+            (999.96, "1000"),
+            (3.2e5, "3.20×10⁵"),
+            (1e-7, "1.00×10⁻⁷"),
+            (-0.5, "−0.500"),
+            (0.0, "0"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(measured(value), text);
+        }
+    }
+
+    #[test]
+    fn padding_leaves_room_at_both_ends_and_no_new_tick() {
+        let axis = Axis::tight("Length", "tokens", (0.0, 1000.0), 5).padded();
+        assert_eq!(labels(&axis), ["0", "200", "400", "600", "800", "1000"]);
+        assert_eq!((axis.low, axis.high), (-25.0, 1025.0));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::draw::axis::number;
+use crate::draw::axis::{measured, number};
 use crate::draw::font;
 use crate::draw::page::{Entry, Key, MARGIN, Page};
 use crate::draw::scene::{Anchor, MM, Point, Stroke, WIDTH};
@@ -158,7 +158,7 @@ impl Figure for SteadyLifecycle {
                 let at = |x: f64, dy: f64| Point::new(edge + direction * x, y + dy);
                 scene.text(&number(rank), at(0.4 * MM, 0.35 * SMALL), anchor, SMALL, INK);
                 scene.text(&name, at(RANKS, -0.12 * SMALL), anchor, SMALL, colour);
-                scene.text(&number(value), at(RANKS, 0.98 * SMALL), anchor, SMALL, GREY);
+                scene.text(&measured(value), at(RANKS, 0.98 * SMALL), anchor, SMALL, GREY);
             }
         }
         page.y = top + ROW * (self.models.len() - 1) as f64 + 0.5 * ROW;
