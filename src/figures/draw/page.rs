@@ -39,13 +39,15 @@ pub(crate) struct Page {
     pub(crate) scene: Scene,
     /// Where the next thing begins.
     pub(crate) y: f64,
+    /// Room between the name of a panel and its area, for marks above the area.
+    pub(crate) head: f64,
     title: &'static str,
 }
 
 impl Page {
     /// Starts a figure: what it is about on the left, the stamp of synthetic data on the right.
     pub(crate) fn new(kind: &FigureKind, subject: &str, synthetic: bool) -> Self {
-        let mut page = Self { scene: Scene::default(), y: MARGIN, title: kind.title };
+        let mut page = Self { scene: Scene::default(), y: MARGIN, head: 0.0, title: kind.title };
         let stamp = if synthetic { page.stamp() } else { 0.0 };
         let baseline = page.y + 0.9 * SMALL;
         let subject = font::elide(subject, SMALL, WIDTH - 2.0 * MARGIN - stamp);
@@ -136,7 +138,7 @@ impl Page {
         let at = Point::new(MARGIN, self.y + 0.9 * TEXT);
         let title = font::elide(&y.title, TEXT, WIDTH - 2.0 * MARGIN);
         self.scene.text(&title, at, Anchor::Start, TEXT, INK);
-        let top = self.y + if title.is_empty() { 0.5 } else { 1.7 } * TEXT;
+        let top = self.y + self.head + if title.is_empty() { 0.5 } else { 1.7 } * TEXT;
         // The last label stands in the middle under its tick, which may be the end of the axis.
         let last = x.ticks.last().map_or(0.0, |tick| font::width(&tick.label, SMALL) / 2.0);
         let right = WIDTH - RIGHT.max(MARGIN + last);

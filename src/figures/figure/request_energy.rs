@@ -89,7 +89,7 @@ impl Figure for RequestEnergy {
         self.check()?;
         let cvs = self.cv_points();
         let places = (0.0, (self.j_per_token.len() - 1).max(1) as f64);
-        let x = Axis::tight("Request in the order of ends", "", places, 6);
+        let x = Axis::tight("Request in the order of ends", "", places, 6).padded();
         // `check` has seen that there are energies.
         let energies = range(self.j_per_token.iter().copied()).unwrap_or((0.0, 1.0));
         let energy = Axis::either("Energy per token", "J/token", energies, 4, 20.0);

@@ -117,7 +117,8 @@ impl Figure for StepTime {
         let of = |value: fn(&StepTimePoint) -> f64| {
             range(self.points().map(value)).unwrap_or((1.0, 1.0))
         };
-        let x = Axis::tight("Longest sequence", "tokens", of(|point| point.max_sequence_tokens), 5);
+        let lengths = of(|point| point.max_sequence_tokens);
+        let x = Axis::tight("Longest sequence", "tokens", lengths, 5).padded();
         let y = Axis::either("Step time", "ms", of(|point| 1000.0 * point.step_time_s), 5, 20.0);
         let left = Page::left_of(&[&y]);
         let looks: Vec<Look> = (0..self.lines.len()).map(Look::of).collect();
