@@ -39,8 +39,8 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(Run),
-    Attach(Attach),
+    Run(Box<Run>),
+    Attach(Box<Attach>),
     Convert(Convert),
 }
 

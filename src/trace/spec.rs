@@ -48,7 +48,7 @@ runs: {repeats: 1}
         let mut named = manifest("named");
         named.spec = Some("spec.yaml".into());
         let location = archive.write(named.clone(), |writer| {
-            writer.extra_file("spec.yaml", SPEC.as_bytes()).unwrap()
+            writer.extra_file("spec.yaml", SPEC.as_bytes()).unwrap();
         });
         let spec = read_run_spec(&location, &named).unwrap().unwrap();
         assert_eq!(spec.hash(), LockedSpec::parse(SPEC).unwrap().hash());

@@ -114,8 +114,9 @@ fn plain_parse(input: &Path) -> Duration {
     let start = Instant::now();
     let file = BufReader::new(File::open(input).expect("the input was just made"));
     let documents = serde_json::Deserializer::from_reader(file).into_iter::<Value>();
-    let count = documents.map(|document| document.expect("the input is JSON")).count();
-    std::hint::black_box(count);
+    for document in documents {
+        std::hint::black_box(document.expect("the input is JSON"));
+    }
     start.elapsed()
 }
 

@@ -1,5 +1,7 @@
 //! The program `wattrace-record` as a whole.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
+
 mod clock;
 mod files;
 mod kill;

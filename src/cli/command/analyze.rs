@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder \"{}\"", args.out.display()))?;
     remove_earlier_results(&args.out)?;
-    let provenance = provenance(args, &options, given_spec, &locations);
+    let provenance = provenance(args, &options, given_spec.as_deref(), &locations);
 
     let progress = output.progress(locations.len(), "analysing");
     let mut requests = args
@@ -166,7 +166,7 @@ fn options(args: &Analyze) -> Result<Options, Failure> {
 fn provenance(
     args: &Analyze,
     options: &Options,
-    given_spec: Option<String>,
+    given_spec: Option<&str>,
     locations: &[RunLocation],
 ) -> Provenance {
     let synthetic = locations
@@ -182,7 +182,7 @@ fn provenance(
     }
 }
 
-fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<String>) -> Value {
+fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<&str>) -> Value {
     json!({
         "service": { "given_spec": given_spec, "cards": args.cards, "seed": args.fit.seed },
         "fit": fit_options(&args.fit),

@@ -35,7 +35,7 @@ impl ExitReason {
         }
     }
 
-    fn of(status: io::Result<ExitStatus>) -> Self {
+    fn of(status: &io::Result<ExitStatus>) -> Self {
         let Ok(status) = status else { return Self::Unknown };
         match (status.code().map(u8::try_from), status.signal()) {
             (Some(Ok(code)), _) => Self::Code(code),
@@ -95,7 +95,7 @@ impl Group {
         let sender = sender.clone();
         std::thread::Builder::new().name("wait".to_owned()).stack_size(128 << 10).spawn(
             move || {
-                let reason = ExitReason::of(child.wait());
+                let reason = ExitReason::of(&child.wait());
                 // Nobody may wait any more for either.
                 let _ = gone.send(());
                 let _ = sender.send(Event::Exited { command: number, reason });

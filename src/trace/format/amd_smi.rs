@@ -316,7 +316,7 @@ impl PowerLog for AmdSmi {
             return self.csv(line, rows);
         }
         let pieces = self.pieces.line(line)?;
-        Piece::each(pieces, |found| match found {
+        Piece::each(&pieces, |found| match found {
             Found::Json(json) => self.json(json, rows),
             Found::Text(text) => Err(format!("\"{text}\" is no JSON").into()),
         })

@@ -141,7 +141,7 @@ fn add(t_ns: i64, number: u16, card: &Map<String, Value>, rows: &mut Rows) -> Re
 impl PowerLog for RocmSmi {
     fn line(&mut self, line: &str, rows: &mut Rows) -> Result<(), Problem> {
         let pieces = self.pieces.line(line)?;
-        Piece::each(pieces, |found| match found {
+        Piece::each(&pieces, |found| match found {
             Found::Json(json) => self.answer(json, rows),
             Found::Text(text) => match stamp_line(text) {
                 Some(stamp) => self.clock.stamp(stamp).map(drop),

@@ -94,7 +94,6 @@ pub(super) fn read(
     json::documents(input, &failure, |_| {
         OneOrMany::new(&failure, |response| (*take.borrow_mut())(response))
     })?;
-    drop(take);
     if rows == 0 {
         return Err(input.error(None, "holds no response with timings"));
     }

@@ -61,12 +61,12 @@ impl Fields for Document<'_> {
             return Ok(());
         }
         let failure = self.failure.clone();
-        map.next_value_seed(Elements::new(&failure, |index, scrape| self.scrape(index, scrape)))
+        map.next_value_seed(Elements::new(&failure, |index, scrape| self.scrape(index, &scrape)))
     }
 }
 
 impl Document<'_> {
-    fn scrape(&mut self, index: usize, scrape: Scrape) -> Result<(), TraceError> {
+    fn scrape(&mut self, index: usize, scrape: &Scrape) -> Result<(), TraceError> {
         let number = index as u64 + 1;
         let skip = |part: &mut Part, message| {
             let (strict, path) = (self.options.strict, self.input.path());

@@ -471,11 +471,14 @@ impl Point {
     }
 }
 
+/// What is done with a point below its names.
+type TakePoint<'s> = dyn FnMut(&[String], Point) -> Result<(), TraceError> + 's;
+
 /// A seed for lists of points, below one or more levels of names.
 struct Series<'s> {
     failure: &'s Failure,
     path: Vec<String>,
-    take: &'s mut dyn FnMut(&[String], Point) -> Result<(), TraceError>,
+    take: &'s mut TakePoint<'s>,
 }
 
 impl<'de> DeserializeSeed<'de> for Series<'_> {

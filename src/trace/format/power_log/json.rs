@@ -21,11 +21,11 @@ impl Piece {
     /// Calls `read` with every value, and every text outside of one, of `pieces`. After a problem with one
     /// the others are read all the same, unless nothing more can be.
     pub(in super::super) fn each(
-        pieces: Vec<Self>,
+        pieces: &[Self],
         mut read: impl FnMut(Found<'_>) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let mut first = Ok(());
-        for piece in &pieces {
+        for piece in pieces {
             let result = match piece {
                 Self::Json(text) => read(Found::Json(text)),
                 Self::Text(text) => read(Found::Text(text)),
