@@ -2,7 +2,7 @@
 //! `--enable-logging-iteration-details` steps.
 //!
 //! A stamp has month, day and whole seconds, no year and no zone. When an iteration ended within its second
-//! follows from its duration and its neighbours (see [`super::step_times`]).
+//! follows from its duration and its neighbours (see `step_times.rs`).
 
 use std::collections::BTreeMap;
 
