@@ -52,7 +52,6 @@ browser:
 
 test: toolchain python browser
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
-	$(MAKE) --no-print-directory wheel
 
 wheel: toolchain python
 	$(CARGO) build --workspace
