@@ -17,14 +17,17 @@ use wattrace_trace::{
 
 use crate::command::service::SpecPlan;
 use crate::exit::Failure;
+use crate::output::Output;
 
-/// What is read and computed.
-#[derive(Debug, Clone)]
+/// What is read and computed; by default the metrics and nothing besides.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) read: ReadOptions,
     pub(crate) options: Options,
     /// Keep the energy of every request.
     pub(crate) per_request: bool,
+    /// Keep power over time, which only figures show.
+    pub(crate) timelines: bool,
     /// Prepare spec-driven reports.
     pub(crate) service: Option<SpecPlan>,
 }
@@ -34,7 +37,7 @@ pub(crate) struct Done {
     pub(crate) record: RunRecord,
     /// What the decode energy model sees of it.
     pub(crate) observation: Option<Observation>,
-    /// Its power over time; none for a run without power and stamps.
+    /// Its power over time, if asked for; none for a run without power and stamps.
     pub(crate) timeline: Option<Timeline>,
     /// Rows of the `requests` table.
     pub(crate) requests: Option<ResultTable>,
@@ -42,6 +45,11 @@ pub(crate) struct Done {
     pub(crate) service: Option<ServiceRun>,
     /// What was found while reading, each with its run.
     pub(crate) warnings: Vec<String>,
+}
+
+/// Whether a folder holds results and not an archive.
+pub(crate) fn is_results(input: &Path) -> bool {
+    input.join("results.json").is_file()
 }
 
 /// The runs of an archive; none is no usable input.
@@ -82,6 +90,25 @@ pub(crate) fn each_run(
     Ok(())
 }
 
+/// Reads the metrics of every run of an archive, says what went wrong, and hands each run over in order.
+pub(crate) fn each_run_of(
+    archive: &Path,
+    output: &Output,
+    mut hand_over: impl FnMut(Done),
+) -> Result<(), Failure> {
+    let locations = runs_of(archive)?;
+    let progress = output.progress(locations.len(), "reading");
+    each_run(&locations, &Plan::default(), &progress, |done| {
+        if let Err(error) = &done.record.analysis {
+            output.error(&format!("run \"{}\": {error}", done.record.run_id()));
+        }
+        done.warnings.iter().for_each(|warning| output.warn(warning));
+        hand_over(done);
+        Ok(())
+    })?;
+    Ok(())
+}
+
 /// Reads and analyses one run. Whatever goes wrong stays with this run.
 fn one_run(location: &RunLocation, plan: &Plan) -> Done {
     let error = match catch_unwind(AssertUnwindSafe(|| read_and_analyze(location, plan))) {
@@ -107,14 +134,10 @@ fn read_and_analyze(location: &RunLocation, plan: &Plan) -> Result<Done, TraceEr
     let run = loaded.run;
     let mut analysis = analyze(&run, &plan.options);
     let run_id = &run.manifest.run_id;
-    let findings = loaded.findings.iter();
-    let mut warnings: Vec<String> = findings
-        .filter(|finding| finding.severity >= Severity::Warning)
-        .map(|finding| describe(run_id, finding))
-        .collect();
+    let mut warnings = warnings(run_id, &loaded.findings);
     let observation = Observation::of(&run, &analysis.metrics);
     let requests = requests_table(&run, &analysis, plan);
-    let timeline = timeline(&run, &analysis.metrics);
+    let timeline = plan.timelines.then(|| timeline(&run, &analysis.metrics)).flatten();
     let service = service_run(location, &run, plan).unwrap_or_else(|error| {
         warnings.push(format!(
             "run \"{run_id}\" takes no part in spec-driven tables: {}",
@@ -137,8 +160,17 @@ fn service_run(
     plan.service.as_ref().map_or(Ok(None), |service| service.run(location, run))
 }
 
+/// What was found in a run and is worth a warning, a line each.
+pub(crate) fn warnings(run_id: &str, findings: &[Finding]) -> Vec<String> {
+    findings
+        .iter()
+        .filter(|finding| finding.severity >= Severity::Warning)
+        .map(|finding| describe(run_id, finding))
+        .collect()
+}
+
 /// A finding in one line.
-pub(crate) fn describe(run_id: &str, finding: &Finding) -> String {
+fn describe(run_id: &str, finding: &Finding) -> String {
     let column = finding.column.map(|column| format!(" column \"{column}\"")).unwrap_or_default();
     let row = finding.row.map(|row| format!(" row {row}")).unwrap_or_default();
     format!("run \"{run_id}\" \"{}\"{column}{row}: {}", finding.file, finding.message)

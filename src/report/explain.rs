@@ -1,5 +1,7 @@
 //! How one number of a results folder came about: everything that a sceptic needs to compute it again.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 use wattrace_analysis::metrics::{Recipe, Stage, catalogue, recipe};
@@ -227,9 +229,33 @@ pub struct Explainer {
     manifest: ResultsManifest,
     runs: StoredTable,
     metrics: StoredTable,
-    energies: StoredTable,
-    claims: StoredTable,
+    energies: RowsOfRuns,
+    claims: RowsOfRuns,
     catalogue: Vec<Metric>,
+}
+
+/// A table whose rows are looked up by run for every number.
+#[derive(Debug)]
+struct RowsOfRuns {
+    table: StoredTable,
+    rows: BTreeMap<String, Vec<usize>>,
+}
+
+impl RowsOfRuns {
+    fn new(table: StoredTable) -> Result<Self, ReportError> {
+        let mut rows = BTreeMap::<String, Vec<usize>>::new();
+        for (row, run_id) in table.text("run_id")?.iter().enumerate() {
+            if let Some(run_id) = run_id {
+                rows.entry(run_id.clone()).or_default().push(row);
+            }
+        }
+        Ok(Self { table, rows })
+    }
+
+    /// The rows of a run, in order.
+    fn of(&self, run_id: &str) -> impl Iterator<Item = usize> {
+        self.rows.get(run_id).into_iter().flatten().copied()
+    }
 }
 
 impl Explainer {
@@ -242,8 +268,8 @@ impl Explainer {
             manifest: results.manifest().clone(),
             runs: results.table("runs")?,
             metrics: results.table("metrics")?,
-            energies: results.table("device_energies")?,
-            claims: results.table("claims")?,
+            energies: RowsOfRuns::new(results.table("device_energies")?)?,
+            claims: RowsOfRuns::new(results.table("claims")?)?,
             catalogue: catalogue(),
         };
         explainer.check_metrics()?;
@@ -379,24 +405,23 @@ impl Explainer {
 
     /// The rows of `device_energies` of the stages that a chain of recipes names.
     fn devices(&self, run_id: &str, chain: &[Recipe]) -> Result<Vec<DeviceUsed>, ReportError> {
-        let table = &self.energies;
-        let ids = table.text("run_id")?;
+        let table = &self.energies.table;
         let stages = table.text("stage")?;
         let wanted = |stage: &str| {
             chain.iter().any(|recipe| recipe.stage.is_some_and(|used| used.name() == stage))
         };
-        (0..table.rows)
-            .filter(|row| ids[*row].as_deref() == Some(run_id))
+        self.energies
+            .of(run_id)
             .filter(|row| stages[*row].as_deref().is_some_and(wanted))
             .map(|row| device_used(StoredRow::new(table, row)))
             .collect()
     }
 
     fn claims_beside(&self, run_id: &str, metric: &str) -> Result<Vec<ClaimBeside>, ReportError> {
-        let table = &self.claims;
-        let (ids, metrics) = (table.text("run_id")?, table.text("metric")?);
-        (0..table.rows)
-            .filter(|row| ids[*row].as_deref() == Some(run_id))
+        let table = &self.claims.table;
+        let metrics = table.text("metric")?;
+        self.claims
+            .of(run_id)
             .filter(|row| metrics[*row].as_deref() == Some(metric))
             .map(|row| claim_beside(StoredRow::new(table, row)))
             .collect()

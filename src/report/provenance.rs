@@ -34,6 +34,15 @@ impl SyntheticShare {
         }
     }
 
+    /// What a reader of such results must know first; nothing where all is measured.
+    pub(crate) const fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Some => Some("Some of these runs are synthetic: simulated, not measured."),
+            Self::All => Some("All of these runs are synthetic: simulated, not measured."),
+        }
+    }
+
     /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {

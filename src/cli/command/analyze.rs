@@ -21,6 +21,7 @@ use wattrace_trace::{RunLocation, archive_digest, read_manifest};
 use super::fit::{add_observation, excluded, fit_options};
 use super::service::{self, SpecPlan};
 use crate::args::{Analyze, Limit};
+use crate::command_line::command_line;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::pipeline::{Plan, each_run, runs_of};
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
         read: service::read_options(!args.no_verify),
         options,
         per_request: args.per_request,
+        timelines: true,
         service: Some(service),
     };
     outside_the_archive(args, &locations)?;
@@ -85,7 +87,8 @@ pub(crate) fn run(args: &Analyze, output: &Output) -> Result<Exit, Failure> {
     all.extend(figure_tables(&timelines, &observations));
     let mut written = write_tables(&args.out, &all, &provenance)?;
     written.extend(requests.map(TableWriter::finish).transpose()?);
-    let mut manifest = ResultsManifest::new(&provenance, command_line(), RunCounts::of(&records));
+    let mut manifest =
+        ResultsManifest::new(&provenance, command_line(&["--jobs"]), RunCounts::of(&records));
     manifest.warnings.clone_from(&warnings);
     manifest.tables = written;
     manifest.write(&args.out)?;
@@ -195,20 +198,6 @@ fn recorded_options(args: &Analyze, options: &Options, given_spec: Option<&str>)
 
 const fn rank_options(args: &Analyze) -> RankOptions {
     RankOptions { resamples: args.fit.bootstrap as usize, seed: args.fit.seed }
-}
-
-/// The command line as given, less `--jobs`, which changes no result.
-fn command_line() -> Vec<String> {
-    let mut line = vec!["wattrace".to_owned()];
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        if argument == "--jobs" {
-            arguments.next();
-        } else if !argument.starts_with("--jobs=") {
-            line.push(argument);
-        }
-    }
-    line
 }
 
 /// The tables that hold one run beside the other.

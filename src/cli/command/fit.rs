@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use wattrace_analysis::Options;
 use wattrace_analysis::model::{
     FORMS, FitMethod, FitOptions, Form, ModelAnalysis, Observation, SettingFit, fit_archive,
     form_report, setting_report,
 };
 use wattrace_report::tables::model_tables;
 use wattrace_schema::Reason;
-use wattrace_trace::ReadOptions;
 
 use crate::args::{self, Fit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use crate::pipeline::{Plan, each_run, runs_of};
+use crate::pipeline::each_run_of;
 
 pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
     if let Some(form) = &args.form
@@ -65,23 +63,8 @@ pub(crate) fn fit_of(
     options: &FitOptions,
     output: &Output,
 ) -> Result<ModelAnalysis, Failure> {
-    let locations = runs_of(archive)?;
-    let plan = Plan {
-        read: ReadOptions::default(),
-        options: Options::default(),
-        per_request: false,
-        service: None,
-    };
-    let progress = output.progress(locations.len(), "reading");
     let mut observations = Vec::new();
-    each_run(&locations, &plan, &progress, |done| {
-        if let Err(error) = &done.record.analysis {
-            output.error(&format!("run \"{}\": {error}", done.record.run_id()));
-        }
-        done.warnings.iter().for_each(|warning| output.warn(warning));
-        add_observation(&mut observations, done.observation);
-        Ok(())
-    })?;
+    each_run_of(archive, output, |done| add_observation(&mut observations, done.observation))?;
     if observations.is_empty() {
         let archive = archive.display();
         return Err(Failure::no_input(anyhow::anyhow!(

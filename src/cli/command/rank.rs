@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value};
-use wattrace_analysis::Options;
 use wattrace_analysis::ranking::{RankOptions, ServingRun, rank};
 use wattrace_report::{Results, serving_runs, stored_serving_runs, tables, text};
-use wattrace_trace::ReadOptions;
 
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use crate::pipeline::{Plan, each_run, runs_of};
+use crate::pipeline::{each_run_of, is_results};
 
 /// Rank models by steady and by lifecycle energy, and say who swaps places
 #[derive(Debug, Args)]
@@ -72,11 +70,6 @@ pub(crate) fn run(args: &Rank, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::findings_if(failed))
 }
 
-/// Whether a folder holds results and not an archive.
-fn is_results(input: &Path) -> bool {
-    input.join("results.json").is_file()
-}
-
 /// The options that a results folder was made with; the defaults where it does not say.
 fn recorded_options(results: &Results) -> RankOptions {
     let recorded = &results.manifest().options["rank"];
@@ -92,23 +85,8 @@ fn recorded_options(results: &Results) -> RankOptions {
 
 /// The serving runs of an archive, and whether a run could not be analysed.
 fn runs_of_archive(archive: &Path, output: &Output) -> Result<(Vec<ServingRun>, bool), Failure> {
-    let locations = runs_of(archive)?;
-    let plan = Plan {
-        read: ReadOptions::default(),
-        options: Options::default(),
-        per_request: false,
-        service: None,
-    };
-    let progress = output.progress(locations.len(), "reading");
-    let mut records = Vec::with_capacity(locations.len());
-    each_run(&locations, &plan, &progress, |done| {
-        if let Err(error) = &done.record.analysis {
-            output.error(&format!("run \"{}\": {error}", done.record.run_id()));
-        }
-        done.warnings.iter().for_each(|warning| output.warn(warning));
-        records.push(done.record);
-        Ok(())
-    })?;
+    let mut records = Vec::new();
+    each_run_of(archive, output, |done| records.push(done.record))?;
     let failed = records.iter().any(|record| record.analysis.is_err());
     Ok((serving_runs(&records), failed))
 }

@@ -12,6 +12,7 @@ use wattrace_schema::spec::LockedSpec;
 use wattrace_trace::archive_digest;
 
 use super::service::{Asked, Loaded, ServiceInput, USUAL_CARDS, given_spec, load};
+use crate::command_line::command_line;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
@@ -136,7 +137,8 @@ fn report(
         spec,
         tables,
         provenance,
-        command_line: command_line(),
+        // Neither the number of jobs nor the place of the report changes it.
+        command_line: command_line(&["--jobs", "--out", "-o"]),
         other_runs,
         warnings: loaded.warnings.clone(),
     })
@@ -170,20 +172,4 @@ fn provenance(args: &Report, loaded: &Loaded) -> Provenance {
             ),
         },
     }
-}
-
-/// The command line without what does not change the report: the number of jobs and the place that it
-/// is written to.
-fn command_line() -> Vec<String> {
-    let mut line = vec!["wattrace".to_owned()];
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let name = argument.split('=').next().unwrap_or_default();
-        if !["--jobs", "--out", "-o"].contains(&name) {
-            line.push(argument);
-        } else if name == argument {
-            arguments.next();
-        }
-    }
-    line
 }

@@ -12,13 +12,11 @@ use wattrace_analysis::service::{
 use wattrace_report::{Results, ResultsManifest, ServiceTables};
 use wattrace_schema::spec::LockedSpec;
 use wattrace_schema::{Run, RunKind};
-use wattrace_trace::{
-    ReadOptions, RunLocation, Severity, TraceError, read_run, read_run_spec, read_spec,
-};
+use wattrace_trace::{ReadOptions, RunLocation, TraceError, read_run, read_run_spec, read_spec};
 
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::pipeline::{describe, runs_of};
+use crate::pipeline::{is_results, runs_of, warnings};
 
 /// Cards of a fleet that nobody named: with a hundred, cards needed read as a percentage.
 pub(crate) const USUAL_CARDS: u64 = 100;
@@ -115,7 +113,7 @@ pub(crate) fn load(
     asked: &Asked<'_>,
     output: &Output,
 ) -> Result<Loaded, Failure> {
-    if input.input.join("results.json").is_file() {
+    if is_results(&input.input) {
         return load_results(&input.input);
     }
     let locations = runs_of(&input.input)?;
@@ -167,13 +165,7 @@ type ReadRun = (Option<ServiceRun>, Vec<String>);
 
 fn read_one(location: &RunLocation, plan: &SpecPlan) -> Result<ReadRun, TraceError> {
     let loaded = read_run(location, read_options(true))?;
-    let run_id = &loaded.run.manifest.run_id;
-    let warnings = loaded
-        .findings
-        .iter()
-        .filter(|finding| finding.severity >= Severity::Warning)
-        .map(|finding| describe(run_id, finding))
-        .collect();
+    let warnings = warnings(&loaded.run.manifest.run_id, &loaded.findings);
     Ok((plan.run(location, &loaded.run)?, warnings))
 }
 

@@ -136,11 +136,8 @@ fn provenance(manifest: &ResultsManifest) -> String {
         Some(digest) => format!(" of the archive with SHA-256 `{digest}`"),
         None => String::new(),
     };
-    let synthetic = match manifest.synthetic {
-        SyntheticShare::None => "",
-        SyntheticShare::Some => " **Some of these runs are synthetic: simulated, not measured.**",
-        SyntheticShare::All => " **All of these runs are synthetic: simulated, not measured.**",
-    };
+    let notice = manifest.synthetic.notice();
+    let synthetic = notice.map(|notice| format!(" **{notice}**")).unwrap_or_default();
     format!(
         "Results of wattrace {} (metric definitions {}){archive}.{synthetic}",
         manifest.tool_version, manifest.metric_definitions_version

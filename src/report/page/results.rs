@@ -13,10 +13,10 @@ use crate::explain::{ExplainError, Explainer};
 use crate::figure_data::{FigureDataError, figures};
 use crate::results::{Results, StoredTable};
 use crate::table::{ColumnValues, ResultTable};
+use crate::tables;
 use crate::text::{TextStyle, explanation, significant};
 use crate::view::TableView;
 use crate::write::WrittenTable;
-use crate::{SyntheticShare, tables};
 
 /// Digits of a number in a table; the whole of it is in the cell's title.
 const DIGITS: usize = 5;
@@ -98,14 +98,8 @@ fn add_figures(page: &mut Page, results: &Results) -> Result<(), ReportError> {
 
 fn head(page: &mut Page, results: &Results) {
     let manifest = results.manifest();
-    match manifest.synthetic {
-        SyntheticShare::None => {}
-        SyntheticShare::Some => {
-            page.notice("Some of these runs are synthetic: simulated, not measured.");
-        }
-        SyntheticShare::All => {
-            page.notice("All of these runs are synthetic: simulated, not measured.");
-        }
+    if let Some(notice) = manifest.synthetic.notice() {
+        page.notice(notice);
     }
     let runs = &manifest.runs;
     let kinds: Vec<String> =
