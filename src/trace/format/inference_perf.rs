@@ -10,7 +10,7 @@ use wattrace_schema::{ClockBase, RequestStatus};
 
 use super::json::{self, Elements, Failure};
 use super::placement::{Extent, Placement};
-use super::request_row::bare_request;
+use super::request_row::{bare_request, status_of_error};
 use super::token_count::{TokenCount, count};
 use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
 use crate::{RequestRow, TraceError};
@@ -84,14 +84,7 @@ struct RequestError {
 
 impl RequestError {
     fn status(&self) -> RequestStatus {
-        let kind = self.error_type.as_deref().unwrap_or_default();
-        if kind.contains("Timeout") {
-            RequestStatus::Timeout
-        } else if kind.contains("Cancel") {
-            RequestStatus::Cancelled
-        } else {
-            RequestStatus::Error
-        }
+        status_of_error(self.error_type.as_deref())
     }
 
     fn text(self) -> String {

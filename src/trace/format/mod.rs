@@ -9,6 +9,7 @@ mod alumet;
 mod amd_smi;
 mod archive_sink;
 mod cadence;
+mod client_statistics;
 mod clock;
 mod codecarbon;
 mod dcgm;

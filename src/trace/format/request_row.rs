@@ -1,4 +1,4 @@
-//! A request of which nothing is known yet.
+//! What request formats share: a request of which nothing is known yet, and what errors say of one.
 
 use wattrace_schema::{RequestStage, RequestStatus};
 
@@ -21,5 +21,17 @@ pub(super) fn bare_request(request_id: String) -> RequestRow {
         itl_tokens: None,
         ttft_ns: None,
         e2e_ns: None,
+    }
+}
+
+/// What a client's name of an error, such as `TimeoutError` or `CancelledError`, says of the request.
+pub(super) fn status_of_error(kind: Option<&str>) -> RequestStatus {
+    let kind = kind.unwrap_or_default();
+    if kind.contains("Timeout") {
+        RequestStatus::Timeout
+    } else if kind.contains("Cancel") {
+        RequestStatus::Cancelled
+    } else {
+        RequestStatus::Error
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 use wattrace_schema::{Claim, ClockBase, InputClock, RequestStage, RequestStatus, RunKind, Unit};
 
+use super::client_statistics::{self, Claimed};
 use super::json::{Elements, Failure, Fields, Object, documents};
 use super::scalar::Scalar;
 use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
@@ -230,24 +231,12 @@ fn part(result: &BenchResult, has_rows: bool) -> Part {
     part
 }
 
-/// The tool's own statistics, under the names of ours where the definitions agree. Its standard
-/// deviations are of the population (numpy's default); its p99 are numpy's, linear like ours.
 fn claims(result: &BenchResult) -> Vec<Claim> {
-    let successful = result.number("completed").is_none_or(|completed| completed > 0.0);
-    let mut claims = Vec::new();
-    for (key, value) in &result.scalars {
-        let Some(value) = value.number().filter(|value| value.is_finite()) else { continue };
-        let Some((metric, unit, of_successful)) = metric(key) else { continue };
-        if of_successful && !successful {
-            continue;
-        }
-        claims.push(Claim { metric, value, unit: unit.symbol().into(), source: key.clone() });
-    }
-    claims
+    client_statistics::claims(&result.scalars, metric)
 }
 
 /// The metric that a key claims, its unit, and whether it describes successful requests only.
-fn metric(key: &str) -> Option<(String, Unit, bool)> {
+fn metric(key: &str) -> Option<Claimed> {
     let named = |metric: &str, unit, of_successful| Some((metric.to_owned(), unit, of_successful));
     match key {
         "duration" => return named("duration_s", Unit::Second, false),
@@ -265,20 +254,7 @@ fn metric(key: &str) -> Option<(String, Unit, bool)> {
         "concurrency" => return named(key, Unit::Count, true),
         _ => {}
     }
-    let (statistic, rest) = key.split_once('_')?;
-    let latency = match rest.strip_suffix("_ms")? {
-        "e2e_latency" => "e2e",
-        latency @ ("ttft" | "tpot" | "itl") => latency,
-        _ => return None,
-    };
-    let suffix = match statistic {
-        "mean" => "mean",
-        "median" => "p50",
-        "std" => "std_population",
-        "p90" | "p95" | "p99" => statistic,
-        _ => return None,
-    };
-    Some((format!("{latency}_{suffix}_ms"), Unit::Millisecond, true))
+    client_statistics::latency(key, "e2e_latency")
 }
 
 #[cfg(test)]

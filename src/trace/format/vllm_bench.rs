@@ -12,6 +12,7 @@ use wattrace_schema::{
     Claim, ClockBase, InputClock, RequestStage, RequestStatus, RunKind, Stages, TimestampNs, Unit,
 };
 
+use super::client_statistics::{self, Claimed};
 use super::clock::{LocalZone, SECOND_NS, Stamp};
 use super::json::{Elements, Failure, Fields, Object, documents};
 use super::scalar::Scalar;
@@ -514,25 +515,12 @@ fn part(result: &BenchResult, requests: &Requests) -> Part {
     part
 }
 
-/// The tool's own statistics, under the names of ours where the definitions agree. Its standard
-/// deviations are of the population (numpy's default).
 fn claims(result: &BenchResult) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    let successful = result.number("completed").is_none_or(|completed| completed > 0.0);
-    for (key, value) in &result.scalars {
-        let Some(value) = value.number().filter(|value| value.is_finite()) else { continue };
-        let Some((metric, unit, of_successful)) = metric(key) else { continue };
-        // Statistics of no request are written as zeros.
-        if of_successful && !successful {
-            continue;
-        }
-        claims.push(Claim { metric, value, unit: unit.symbol().into(), source: key.clone() });
-    }
-    claims
+    client_statistics::claims(&result.scalars, metric)
 }
 
 /// The metric that a key claims, its unit, and whether it describes successful requests only.
-fn metric(key: &str) -> Option<(String, Unit, bool)> {
+fn metric(key: &str) -> Option<Claimed> {
     let named = |metric: &str, unit, of_successful| Some((metric.to_owned(), unit, of_successful));
     match key {
         "duration" => return named("duration_s", Unit::Second, false),
@@ -552,21 +540,7 @@ fn metric(key: &str) -> Option<(String, Unit, bool)> {
         }
         _ => {}
     }
-    let (statistic, rest) = key.split_once('_')?;
-    let latency = match rest.strip_suffix("_ms")? {
-        "e2el" => "e2e",
-        latency @ ("ttft" | "tpot" | "itl") => latency,
-        _ => return None,
-    };
-    let suffix = match statistic {
-        "mean" => "mean",
-        // The median is also written as p50 where the caller asks for it.
-        "median" => "p50",
-        "std" => "std_population",
-        "p90" | "p95" | "p99" => statistic,
-        _ => return None,
-    };
-    Some((format!("{latency}_{suffix}_ms"), Unit::Millisecond, true))
+    client_statistics::latency(key, "e2el")
 }
 
 #[cfg(test)]

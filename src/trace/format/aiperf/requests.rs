@@ -4,6 +4,7 @@ use serde::Deserialize;
 use wattrace_schema::{RequestStage, RequestStatus};
 
 use super::super::clock::epoch_clock;
+use super::super::request_row::status_of_error;
 use super::super::token_count::{TokenCount, count};
 use super::super::{ImportOptions, Input, Part, Sink, json, quantity};
 use crate::{RequestRow, TraceError};
@@ -75,14 +76,7 @@ impl Failure {
     }
 
     fn status(&self) -> RequestStatus {
-        let kind = self.kind.as_deref().unwrap_or_default();
-        if kind.contains("Timeout") {
-            RequestStatus::Timeout
-        } else if kind.contains("Cancel") {
-            RequestStatus::Cancelled
-        } else {
-            RequestStatus::Error
-        }
+        status_of_error(self.kind.as_deref())
     }
 }
 
