@@ -13,6 +13,7 @@ pub mod spec;
 mod table;
 pub mod tables;
 mod time;
+mod toml_fault;
 mod unit;
 
 pub use flag::{Flag, FlagSet};
@@ -28,4 +29,5 @@ pub use run::{
 };
 pub use table::{Column, ColumnType, Presence, Table};
 pub use time::{Interval, NANOS_PER_SECOND, TimestampError, TimestampNs};
+pub use toml_fault::{TomlFault, line_of};
 pub use unit::Unit;

@@ -14,6 +14,7 @@ use serde::de::{
     Deserializer, Error, MapAccess, Unexpected, Visitor, value::MapAccessDeserializer,
 };
 use toml::Spanned;
+use wattrace_schema::{TomlFault, line_of};
 
 use super::Digits;
 use super::aggregate::Aggregate;
@@ -587,24 +588,8 @@ impl Paper {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
-}
-
-/// An error of the TOML reader in the words of this crate. The reader keeps the path of the key to
-/// itself but prints it when it does not have the text.
-fn syntax_error(text: &str, path: &Path, mut error: toml::de::Error) -> DeclarationError {
-    error.set_input(None);
-    let printed = error.to_string();
-    let key = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("in `")?.strip_suffix('`').map(str::to_owned));
-    let message = error
-        .message()
-        .replace("unknown field", "unknown key")
-        .replace("missing field", "missing key")
-        .replace("duplicate field", "duplicate key")
-        .replace('`', "\"");
-    let line = error.span().map(|span| line_of(text, span.start));
+/// An error of the TOML reader.
+fn syntax_error(text: &str, path: &Path, error: toml::de::Error) -> DeclarationError {
+    let TomlFault { line, key, message } = TomlFault::new(text, error);
     DeclarationError { path: path.to_owned(), line, key, message }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
+use wattrace_schema::{TomlFault, line_of};
 
 pub(crate) use decode::{DecodeRun, EnergyLaw, Group};
 pub(crate) use parts::{EnginePlan, HardwarePlan, ModelPlan, SensorPlan};
@@ -374,24 +375,8 @@ impl Fault {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
-}
-
-/// An error of the TOML reader in the words of this crate. The reader keeps the path of the key to
-/// itself but prints it when it does not have the text.
-fn syntax_error(text: &str, path: &Path, mut error: toml::de::Error) -> PlanError {
-    error.set_input(None);
-    let printed = error.to_string();
-    let key = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("in `")?.strip_suffix('`').map(str::to_owned));
-    let message = error
-        .message()
-        .replace("unknown field", "unknown key")
-        .replace("missing field", "missing key")
-        .replace("duplicate field", "duplicate key")
-        .replace('`', "\"");
-    let line = error.span().map(|span| line_of(text, span.start));
+/// An error of the TOML reader.
+fn syntax_error(text: &str, path: &Path, error: toml::de::Error) -> PlanError {
+    let TomlFault { line, key, message } = TomlFault::new(text, error);
     PlanError { path: PathBuf::from(path), line, key, message }
 }
