@@ -12,22 +12,14 @@ use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt32Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
-use support::{Ended, run, wattrace};
+use support::{Ended, analyzed, run, sample_archive, wattrace};
 
 fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive/serving")
+    sample_archive().join("serving")
 }
 
 fn analyze(archive: &Path, results: &Path) {
-    let ended = wattrace([
-        "analyze".as_ref(),
-        archive.as_os_str(),
-        "--out".as_ref(),
-        results.as_os_str(),
-        "--bootstrap".as_ref(),
-        "0".as_ref(),
-    ]);
-    assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+    analyzed(archive, results, &["--bootstrap", "0"]);
 }
 
 fn explain(results: &Path, run: &str, metric: &str, more: &[&str]) -> Ended {

@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::{files_below, python_with, read_csv, wattrace};
-
-const ARCHIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-data/archive");
+use support::{analyzed, files_below, python_with, read_csv, sample_archive, wattrace};
 
 /// The sample archive, analysed.
 fn results(folder: &Path) -> PathBuf {
     let results = folder.join("results");
-    let ended = wattrace(["analyze", ARCHIVE, "--out", results.to_str().unwrap()]);
-    assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+    analyzed(&sample_archive(), &results, &[]);
     results
 }
 

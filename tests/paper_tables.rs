@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::{Ended, run, shared_data, wattrace};
+use support::{Ended, analyzed, run, sample_archive, shared_data, wattrace};
 
 /// A file of our own in `tests/paper/`.
 fn own(name: &str) -> PathBuf {
@@ -21,15 +21,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 fn analyze(archive: &Path, results: &Path) {
-    let ended = wattrace([
-        "analyze".as_ref(),
-        archive.as_os_str(),
-        "--out".as_ref(),
-        results.as_os_str(),
-        "--bootstrap".as_ref(),
-        "0".as_ref(),
-    ]);
-    assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+    analyzed(archive, results, &["--bootstrap", "0"]);
 }
 
 /// The results of two small runs on different engines, with claims that hold, do not hold and cannot be
@@ -104,7 +96,7 @@ fn published_power_averages_pass_and_a_changed_digit_fails() {
 fn built_in_tables_are_made_from_the_sample_archive() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive");
+    let sample = sample_archive();
     analyze(&sample, &results);
     let ended = tables(&results, &["--paper", "lifecycle", "--table", "energy-per-token"]);
     assert_eq!(ended.code, 0, "{ended:?}");

@@ -8,15 +8,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Ended, wattrace};
+use support::{Ended, analyzed, sample_archive, wattrace};
 
-fn analyzed(results: &Path, more: &[&str]) {
-    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive");
-    let (archive, results) = (archive.to_str().unwrap(), results.to_str().unwrap());
-    let mut arguments = vec!["analyze", archive, "--out", results, "--bootstrap", "0"];
-    arguments.extend(more);
-    let ended = wattrace(arguments);
-    assert!(ended.code <= 1, "{ended:?}");
+fn sample(results: &Path, more: &[&str]) {
+    analyzed(&sample_archive(), results, &[&["--bootstrap", "0"], more].concat());
 }
 
 fn plot(results: &Path, more: &[&str]) -> Ended {
@@ -39,7 +34,7 @@ fn outcome(ended: &Ended) -> (BTreeSet<String>, Vec<(String, String)>) {
 fn the_sample_archive_gives_its_figures_and_names_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");
-    analyzed(&results, &["--per-request"]);
+    sample(&results, &["--per-request"]);
     let ended = plot(&results, &["--json", "--format", "svg"]);
     let (drawn, not_drawn) = outcome(&ended);
     for name in [
@@ -75,7 +70,7 @@ fn the_sample_archive_gives_its_figures_and_names_the_others() {
 fn one_figure_of_one_run_is_the_same_however_many_jobs_draw_it() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");
-    analyzed(&results, &[]);
+    sample(&results, &[]);
     let run_id = support::read_csv(&results.join("runs.csv"))
         .into_iter()
         .find(|row| row["kind"] == "serving")

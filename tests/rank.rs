@@ -6,22 +6,14 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::{Ended, read_csv, run, wattrace};
+use support::{Ended, analyzed, read_csv, run, sample_archive, wattrace};
 
 fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive/serving")
+    sample_archive().join("serving")
 }
 
 fn analyze(archive: &Path, results: &Path) {
-    let ended = wattrace([
-        "analyze".as_ref(),
-        archive.as_os_str(),
-        "--out".as_ref(),
-        results.as_os_str(),
-        "--bootstrap".as_ref(),
-        "500".as_ref(),
-    ]);
-    assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+    analyzed(archive, results, &["--bootstrap", "500"]);
 }
 
 fn rank(input: &Path, more: &[&str]) -> Ended {
@@ -138,7 +130,7 @@ fn results_of_another_definition_of_the_metrics_are_refused_by_name() {
 
 #[test]
 fn without_serving_runs_there_is_no_usable_input() {
-    let decode = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive/decode");
+    let decode = sample_archive().join("decode");
     let ended = rank(&decode, &[]);
     assert_eq!(ended.code, 3);
     assert!(ended.stderr.contains("holds no serving run"), "{ended:?}");

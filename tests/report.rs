@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::{python_with, wattrace};
-
-const ARCHIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-data/archive");
+use support::{analyzed, python_with, sample_archive, wattrace};
 
 fn report(folder: &Path, name: &str) -> PathBuf {
     let results = folder.join("results");
     if !results.exists() {
-        let ended = wattrace(["analyze", ARCHIVE, "--out", results.to_str().unwrap()]);
-        assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+        analyzed(&sample_archive(), &results, &[]);
     }
     let page = folder.join(name);
     let ended = wattrace(["report", results.to_str().unwrap(), "--out", page.to_str().unwrap()]);

@@ -287,6 +287,20 @@ pub fn wattrace<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(arguments:
     }
 }
 
+/// The committed sample archive.
+pub fn sample_archive() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-data/archive")
+}
+
+/// Writes the results of an archive; findings are no failure.
+pub fn analyzed(archive: &Path, results: &Path, more: &[&str]) {
+    let (archive, results) = (archive.to_str().unwrap(), results.to_str().unwrap());
+    let mut arguments = vec!["analyze", archive, "--out", results];
+    arguments.extend(more);
+    let ended = wattrace(arguments);
+    assert!(matches!(ended.code, 0 | 1), "{ended:?}");
+}
+
 /// Every file below a folder with its bytes, by relative path.
 pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
