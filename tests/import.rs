@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{read_csv, shared_data, wattrace};
+use support::{python_with, read_csv, shared_data, wattrace};
 use wattrace_trace::{ReadOptions, Severity, check_run, list_archive, read_run};
 
 fn captured() -> Option<PathBuf> {
@@ -197,6 +197,46 @@ fn a_mapped_table_becomes_a_run_and_skipped_rows_are_counted() {
     assert!(ended.stderr.contains("line 3: column \"power\""), "{ended:?}");
 }
 
+/// An independent reader of JSON Schema (Python's jsonschema) takes and refuses mappings as the program
+/// does.
+#[test]
+fn the_schema_of_mappings_takes_what_the_program_takes() {
+    let Some(python) = python_with("jsonschema, tomllib") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (map, table) = (folder.path().join("map.toml"), folder.path().join("table.csv"));
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/mapping.schema.json");
+    let validates = "import json, jsonschema, sys, tomllib\n\
+        mapping = tomllib.load(open(sys.argv[2], 'rb'))\n\
+        schema = json.load(open(sys.argv[1]))\n\
+        jsonschema.Draft202012Validator.check_schema(schema)\n\
+        sys.exit(0 if jsonschema.Draft202012Validator(schema).is_valid(mapping) else 9)";
+    std::fs::write(&table, "time,power,power_total_W,relative_time_s\n1736944496,1.5,1,0\n")
+        .unwrap();
+    for (text, is_sound) in [
+        (MAP.to_owned(), true),
+        (OPENG2G_MAP.to_owned(), true),
+        (MAP.replace("source =", "sources ="), false),
+        (MAP.replace("source =", "#"), false),
+        (MAP.replace("\"power\"\n", "\"requests\"\n"), false),
+        (MAP.replace("power_w =", "power ="), false),
+        (MAP.replace("t = {", "#"), false),
+        (MAP.replace("column = \"time\"", "columns = \"time\""), false),
+    ] {
+        std::fs::write(&map, &text).unwrap();
+        let status = std::process::Command::new(&python)
+            .args(["-c", validates])
+            .args([&schema, &map])
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(if is_sound { 0 } else { 9 }), "{text}");
+        let archive = folder.path().join("archive");
+        let words = "import --map {} {} --anchor zero=2026-01-31T12:00:00Z --out {}";
+        let ended = run(words, &[&map, &table, &archive]);
+        assert_eq!(ended.code, if is_sound { 0 } else { 2 }, "{text}: {ended:?}");
+        std::fs::remove_dir_all(&archive).ok();
+    }
+}
+
 #[test]
 fn bad_usage_names_the_option() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,6 +248,7 @@ fn bad_usage_names_the_option() {
         ("import vllm-bench --out {}", "needs a file or a folder"),
         ("import vllm-bench x --anchor noon --out {}", "is no time of an anchor"),
         ("import vllm-bench x --stage formal_start --out {}", "expected a stage and a time"),
+        ("import vllm-bench x --run-id ../up --out {}", "expected letters, digits"),
         ("import --map {} x --out y", "cannot read"),
     ] {
         let ended = run(words, &[out]);
@@ -248,6 +289,12 @@ const REAL_LOGS: &[(&str, &str, &str)] = &[
     ),
     ("mlenergy-leaderboard", "import mlenergy-leaderboard INPUTS", "mlenergy_leaderboard_v3"),
     ("codecarbon", "import codecarbon INPUTS --tz UTC", "codecarbon"),
+    (
+        "llm-inference-bench",
+        "import llm-inference-bench INPUTS --strict",
+        "argonne_llm_inference_bench",
+    ),
+    ("splitwise", "import splitwise INPUTS --strict", "splitwise_sim"),
 ];
 
 /// Every number that the runs of an archive hold, and which findings `check` has on them; none may be an

@@ -21,6 +21,7 @@ fn declared() -> BTreeMap<String, serde_json::Value> {
     }
     files.insert("spec.schema.json".to_owned(), wattrace_schema::spec::spec_json_schema());
     files.insert("paper.schema.json".to_owned(), wattrace_report::paper::paper_json_schema());
+    files.insert("mapping.schema.json".to_owned(), wattrace_trace::format::mapping_json_schema());
     files.insert("metrics.json".to_owned(), wattrace_report::metrics_json());
     files.insert("result-tables.json".to_owned(), wattrace_report::tables_json());
     files.insert("checks.json".to_owned(), wattrace_trace::checks_json());

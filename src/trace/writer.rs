@@ -189,13 +189,21 @@ pub struct RunWriter {
 
 /// A folder that is removed with whatever is in it, unless it was given its final name.
 #[derive(Debug)]
-struct PartialFolder(PathBuf);
+struct PartialFolder {
+    path: PathBuf,
+    /// The archive, where it was made for this run.
+    new_archive: Option<PathBuf>,
+}
 
 impl Drop for PartialFolder {
     fn drop(&mut self) {
         // After `finish` the folder has another name and there is nothing to remove; a failure to
         // remove leaves a folder that `check` reports as unfinished.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
+        // An archive that holds anything stays: only an empty folder can be removed so.
+        if let Some(archive) = &self.new_archive {
+            let _ = fs::remove_dir(archive);
+        }
     }
 }
 
@@ -210,6 +218,7 @@ impl RunWriter {
         if fs::symlink_metadata(&folder).is_ok() {
             return Err(TraceError::RunExists { path: folder });
         }
+        let new_archive = (!archive.exists()).then(|| archive.to_owned());
         fs::create_dir_all(archive).map_err(TraceError::io("create folder", archive))?;
         let partial = archive.join(format!(".{run_id}{PARTIAL_SUFFIX}"));
         fs::create_dir(&partial).map_err(|source| match source.kind() {
@@ -227,7 +236,7 @@ impl RunWriter {
             steps: table(&STEPS),
             engine: table(&ENGINE),
             accuracy: table(&ACCURACY),
-            partial: PartialFolder(partial),
+            partial: PartialFolder { path: partial, new_archive },
             sources: BTreeSet::new(),
         })
     }
@@ -294,7 +303,7 @@ impl RunWriter {
         if let Some(problem) = file_name_problem(name) {
             return Err(TraceError::FileName { name: name.to_owned(), problem });
         }
-        let path = self.partial.0.join(name);
+        let path = self.partial.path.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(TraceError::io("create folder", parent))?;
         }
@@ -309,7 +318,7 @@ impl RunWriter {
     pub fn copy_extra_file(&mut self, name: &str, from: &Path) -> Result<(), TraceError> {
         // Made empty first, which settles whether the name can be used.
         self.extra_file(name, b"")?;
-        fs::copy(from, self.partial.0.join(name)).map_err(TraceError::io("copy", from))?;
+        fs::copy(from, self.partial.path.join(name)).map_err(TraceError::io("copy", from))?;
         Ok(())
     }
 
@@ -350,7 +359,7 @@ impl RunWriter {
                 manifest.files.insert(name.to_owned(), entry);
             }
         }
-        let path = self.partial.0.join(RUN_JSON);
+        let path = self.partial.path.join(RUN_JSON);
         let mut json = serde_json::to_string_pretty(&manifest).map_err(|error| {
             TraceError::Manifest { path: path.clone(), message: error.to_string() }
         })?;
@@ -360,8 +369,8 @@ impl RunWriter {
         if fs::symlink_metadata(&self.folder).is_ok() {
             return Err(TraceError::RunExists { path: self.folder });
         }
-        fs::rename(&self.partial.0, &self.folder)
-            .map_err(TraceError::io("rename to its final name", &self.partial.0))?;
+        fs::rename(&self.partial.path, &self.folder)
+            .map_err(TraceError::io("rename to its final name", &self.partial.path))?;
         Ok(self.folder)
     }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use wattrace_schema::TimestampNs;
 use wattrace_trace::format::{
     Anchor, ClockOffset, DateOrder, FORMATS, ImportOptions, ImportSummary, Join, JoinInput,
-    Mapping, Progress, Role, check_zone, detect, find, import, import_mapped, join,
+    Mapping, Progress, Role, check_run_name, check_zone, detect, find, import, import_mapped, join,
 };
 
 use crate::exit::{Exit, Failure};
@@ -75,7 +75,7 @@ struct Reading {
     #[arg(long, value_name = "SECONDS", value_parser = interval_ns)]
     interval: Option<u64>,
     /// Name of the run (default: the name of the file)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = run_name)]
     run_id: Option<String>,
     /// Stamp of a stage, such as formal_start=2026-01-31T12:00:00Z; it comes before what the input states
     #[arg(long, value_name = "STAGE=TIME", value_parser = stage)]
@@ -136,6 +136,10 @@ fn stage(text: &str) -> Result<(String, TimestampNs), String> {
 
 fn zone(text: &str) -> Result<String, String> {
     check_zone(text).map(|()| text.to_owned())
+}
+
+fn run_name(text: &str) -> Result<String, String> {
+    check_run_name(text).map(|()| text.to_owned())
 }
 
 pub(crate) fn run(args: &Import, output: &Output) -> Result<Exit, Failure> {

@@ -11,14 +11,15 @@ use super::scalar::Scalar;
 pub(super) type Claimed = (String, Unit, bool);
 
 /// The tool's own statistics, under the names of ours where the definitions agree: `metric` says what a
-/// key claims. Its standard deviations are of the population (numpy's default).
+/// key claims. Its standard deviations are of the population (numpy's default). The texts name values that
+/// nothing can have.
 pub(super) fn claims(
     scalars: &BTreeMap<String, Scalar>,
     metric: fn(&str) -> Option<Claimed>,
-) -> Vec<Claim> {
+) -> (Vec<Claim>, Vec<String>) {
     let completed = scalars.get("completed").and_then(Scalar::number);
     let successful = completed.is_none_or(|completed| completed > 0.0);
-    let mut claims = Vec::new();
+    let (mut claims, mut refused) = (Vec::new(), Vec::new());
     for (key, value) in scalars {
         let Some(value) = value.number().filter(|value| value.is_finite()) else { continue };
         let Some((metric, unit, of_successful)) = metric(key) else { continue };
@@ -26,9 +27,13 @@ pub(super) fn claims(
         if of_successful && !successful {
             continue;
         }
+        if value < 0.0 {
+            refused.push(format!("{key} is {value}; expected 0 or more: not claimed"));
+            continue;
+        }
         claims.push(Claim { metric, value, unit: unit.symbol().into(), source: key.clone() });
     }
-    claims
+    (claims, refused)
 }
 
 /// What a key such as `median_ttft_ms` claims; `end_to_end` is the tool's word for a whole request.

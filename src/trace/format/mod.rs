@@ -9,6 +9,7 @@ mod alumet;
 mod amd_smi;
 mod archive_sink;
 mod cadence;
+mod claim_rows;
 mod client_statistics;
 mod clock;
 mod codecarbon;
@@ -28,6 +29,7 @@ mod json_objects;
 mod lines;
 mod llama_bench;
 mod llamacpp;
+mod llm_inference_bench;
 mod local_time;
 mod log_line;
 mod map;
@@ -48,6 +50,7 @@ mod scalar;
 mod sglang_bench;
 pub mod sglang_log;
 mod skipped;
+mod splitwise;
 mod step_times;
 mod together;
 mod token_count;
@@ -72,7 +75,7 @@ pub use input::{Bytes, Input, Progress, STANDARD_INPUT};
 pub use join::{ClockOffset, Join, JoinInput, Role, join};
 pub use lines::{Line, Lines};
 pub use local_time::{DateOrder, check_zone};
-pub use map::{Mapping, import_mapped};
+pub use map::{Mapping, import_mapped, mapping_json_schema};
 pub use part::{Part, Sink};
 pub use skipped::Skipped;
 
@@ -187,6 +190,7 @@ pub const FORMATS: &[Format] = &[
     ipmi_dcmi::FORMAT,
     llama_bench::FORMAT,
     llamacpp::FORMAT,
+    llm_inference_bench::FORMAT,
     mlenergy_leaderboard::FORMAT,
     mlenergy_raw::FORMAT,
     mlperf_power::FORMAT,
@@ -197,6 +201,7 @@ pub const FORMATS: &[Format] = &[
     rocm_smi::FORMAT,
     sglang_bench::FORMAT,
     sglang_log::FORMAT,
+    splitwise::FORMAT,
     tokenpowerbench::FORMAT,
     trtllm_stats::FORMAT,
     vllm_bench::FORMAT,
@@ -341,6 +346,18 @@ pub fn import(
 /// The last part of a path, for messages about a file whose folder is named elsewhere.
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Whether an import may call a run so.
+///
+/// # Errors
+/// It may not; the text says what is expected.
+pub fn check_run_name(text: &str) -> Result<(), String> {
+    if !text.is_empty() && safe_run_id(text) == text {
+        return Ok(());
+    }
+    Err("expected letters, digits, \".\", \"-\" and \"_\", not beginning with \".\", 200 at most"
+        .into())
 }
 
 /// `text` as the name of a folder: letters, digits, `.`, `-` and `_`; anything else becomes `_`.

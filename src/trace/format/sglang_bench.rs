@@ -127,7 +127,7 @@ fn write(
     let tag =
         result.text("tag").map_or_else(|| input.stem(), |tag| format!("{}_{tag}", input.stem()));
     let has_rows = !rows.is_empty();
-    if !has_rows && claims(result).is_empty() {
+    if !has_rows && claims(result).0.is_empty() {
         return Err(error(
             "has no key of a result of sglang.bench_serving; expected \"duration\", \"completed\" or \
              \"output_throughput\""
@@ -199,10 +199,12 @@ fn row(result: &BenchResult, index: usize) -> Result<RequestRow, String> {
 }
 
 fn part(result: &BenchResult, has_rows: bool) -> Part {
+    let (claims, refused) = claims(result);
     let mut part = Part {
         kind: (!has_rows).then_some(RunKind::Summary),
         configuration: result.text("tag").map(str::to_owned),
-        claims: claims(result),
+        claims,
+        notes: refused,
         clock: InputClock { base: ClockBase::None, ..InputClock::default() },
         ..Part::default()
     };
@@ -231,7 +233,8 @@ fn part(result: &BenchResult, has_rows: bool) -> Part {
     part
 }
 
-fn claims(result: &BenchResult) -> Vec<Claim> {
+/// Claims, and texts about values that are none.
+fn claims(result: &BenchResult) -> (Vec<Claim>, Vec<String>) {
     client_statistics::claims(&result.scalars, metric)
 }
 

@@ -48,7 +48,7 @@ fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(
         return Err(input.error(None, "holds no JSON; expected a result of vllm bench serve"));
     }
     let says_nothing = |result: &BenchResult| {
-        claims(result).is_empty() && result.output_lens.is_empty() && result.ttfts_s.is_empty()
+        claims(result).0.is_empty() && result.output_lens.is_empty() && result.ttfts_s.is_empty()
     };
     if results.iter().all(says_nothing) {
         return Err(input.error(
@@ -161,6 +161,7 @@ impl Requests {
             stages: Stages::default(),
             notes: Vec::new(),
         };
+        requests.say_what_is_no_number(result);
         if !requests.rows.is_empty() {
             requests.place_times(result, input, of, options).map_err(|cause| match cause {
                 PlaceError::Message(message) => error(message),
@@ -168,6 +169,22 @@ impl Requests {
             })?;
         }
         Ok(requests)
+    }
+
+    /// Numbers that were written as null or NaN.
+    fn say_what_is_no_number(&mut self, result: &BenchResult) {
+        for (name, values) in [
+            ("input_lens", &result.input_lens),
+            ("output_lens", &result.output_lens),
+            ("ttfts", &result.ttfts_s),
+            ("latencies", &result.latencies_s),
+            ("start_times", &result.start_times_s),
+        ] {
+            let absent = values.iter().filter(|value| value.is_none()).count();
+            if absent > 0 {
+                self.notes.push(format!("{name}: {absent} of {} are no numbers", values.len()));
+            }
+        }
     }
 
     /// Turns monotonic times into times of the run where an anchor ties them.
@@ -489,10 +506,12 @@ impl Fields for CopyGaps<'_> {
 
 /// What a result says besides its requests.
 fn part(result: &BenchResult, requests: &Requests) -> Part {
+    let (claims, refused) = claims(result);
     let mut part = Part {
         kind: requests.rows.is_empty().then_some(RunKind::Summary),
         configuration: result.text("label").map(str::to_owned),
-        claims: claims(result),
+        claims,
+        notes: refused,
         stages: requests.stages,
         clock: requests.clock.clone(),
         ..Part::default()
@@ -515,7 +534,8 @@ fn part(result: &BenchResult, requests: &Requests) -> Part {
     part
 }
 
-fn claims(result: &BenchResult) -> Vec<Claim> {
+/// Claims, and texts about values that are none.
+fn claims(result: &BenchResult) -> (Vec<Claim>, Vec<String>) {
     client_statistics::claims(&result.scalars, metric)
 }
 

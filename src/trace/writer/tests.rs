@@ -80,6 +80,14 @@ fn nothing_appears_under_the_name_before_the_end_and_a_dropped_writer_leaves_not
     insta::assert_snapshot!(archive.shown(&error), @r#""ARCHIVE/.a.partial" exists already: another program is writing this run, or was cut off; remove the folder if none is running"#);
     drop(writer);
     assert!(names(archive.path()).is_empty());
+    // An archive that was made for the run goes with it, one that holds anything does not.
+    let new = archive.path().join("new");
+    drop(RunWriter::create(&new, "a").unwrap());
+    assert!(!new.exists());
+    let writer = RunWriter::create(&new, "a").unwrap();
+    fs::write(new.join("notes.txt"), "kept").unwrap();
+    drop(writer);
+    assert_eq!(names(&new), ["notes.txt"]);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::fmt::strtime;
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use wattrace_schema::{
     ClockBase, GraphMode, InputClock, Interpolation, PowerSource, Reading, RequestStage,
     RequestStatus, Scope, TimestampNs,
@@ -27,8 +29,8 @@ pub struct Mapping {
     file: MapFile,
 }
 
-/// The TOML file.
-#[derive(Debug, Clone, Deserialize)]
+/// A mapping of the columns of any table to those of an archive, as TOML.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MapFile {
     /// What a row is.
@@ -50,7 +52,7 @@ struct MapFile {
 }
 
 /// Tables that rows can be mapped to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum TargetTable {
     Power,
@@ -58,7 +60,20 @@ enum TargetTable {
     Steps,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+impl TargetTable {
+    const ALL: [Self; 3] = [Self::Power, Self::Requests, Self::Steps];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::Requests => "requests",
+            Self::Steps => "steps",
+        }
+    }
+}
+
+/// The source of power rows, as `power_sources` of `run.json` holds it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SourceKeys {
     id: String,
@@ -73,7 +88,8 @@ struct SourceKeys {
     interpolation: Interpolation,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+/// What is known of the run.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunKeys {
     model: Option<String>,
@@ -89,12 +105,13 @@ struct RunKeys {
 }
 
 /// Where a column of the archive comes from.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Column {
     /// Name of a column of the input; a path such as `metrics.latency` in JSON.
     column: Option<String>,
     /// A value for every row.
+    #[schemars(with = "Option<serde_json::Value>")]
     constant: Option<toml::Value>,
     /// Unit of the input's values.
     unit: Option<String>,
@@ -109,7 +126,7 @@ struct Column {
 }
 
 /// From when times count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Since {
     /// 1970.
@@ -117,6 +134,34 @@ enum Since {
     Epoch,
     /// An instant that only the anchor of an import (`--anchor`) places on the calendar.
     Anchor,
+}
+
+/// The JSON Schema of a mapping, for editors. Which units a column takes is checked on reading.
+#[must_use]
+pub fn mapping_json_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(MapFile).to_value();
+    let of_tables: Vec<_> = TargetTable::ALL
+        .into_iter()
+        .map(|table| {
+            let (columns, required) = targets(table);
+            let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+            let source = match table {
+                TargetTable::Power => json!({ "required": ["source"] }),
+                TargetTable::Requests | TargetTable::Steps => {
+                    json!({ "not": { "required": ["source"] } })
+                }
+            };
+            json!({
+                "if": { "properties": { "table": { "const": table.name() } } },
+                "then": { "allOf": [source, { "properties": { "columns": {
+                    "propertyNames": { "enum": names },
+                    "required": names[..required],
+                } } }] },
+            })
+        })
+        .collect();
+    schema["allOf"] = of_tables.into();
+    schema
 }
 
 /// What kind of value a column of the archive takes, and so which units may stand for it.

@@ -178,3 +178,18 @@ fn broken_results_say_what_is_wrong() {
     let error = collect("vllm-bench", cut, &options()).unwrap_err();
     assert!(error.starts_with("\"input\" line 9: ends inside its JSON: "), "{error}");
 }
+
+#[test]
+fn what_is_no_number_is_counted_and_a_negative_statistic_is_not_claimed() {
+    let text = String::from_utf8(MINIMAL.to_vec()).unwrap();
+    let text =
+        text.replace("[0.21, 0.25", "[NaN, 0.25").replace("\"duration\": 0.5", "\"duration\": -5");
+    let collected = collect("vllm-bench", text.as_bytes(), &anchored("zero=0")).unwrap();
+    assert_eq!(collected.requests[0].ttft_ns, None);
+    let part = &collected.parts[0];
+    assert!(!part.claims.iter().any(|claim| claim.metric == "duration_s"));
+    for note in ["ttfts: 1 of 3 are no numbers", "duration is -5; expected 0 or more: not claimed"]
+    {
+        assert!(part.notes.iter().any(|known| known == note), "{note}: {:?}", part.notes);
+    }
+}
