@@ -161,8 +161,10 @@ impl Store {
             return Err(StoreError::Unfinished { path: folder });
         }
         // Finds out now whether the id can be used, the run exists and the archive can be written; the
-        // writer is dropped, which removes what it made.
+        // writer is dropped, which removes what it made, the archive included.
         drop(RunWriter::create(&path.archive, &path.run_id)?);
+        fs::create_dir_all(&path.archive)
+            .map_err(StoreError::io("create folder", &path.archive))?;
         let free = free_bytes(&path.archive)?;
         if free < keep_free_bytes {
             let path = path.archive.clone();

@@ -33,12 +33,12 @@ fn every_batch_is_a_summary_of_claims() {
     (Some("A100"), Some(1)) llama-7b vLLM
       formal_power_w 250 W (input line 3 avg_power)
       duration_s 8 s (input line 3 Latency)
-      prompt_and_output_throughput_tok_s 512 token/s (input line 3 Throughput)
+      prompt_and_output_throughput_tok_s 512 tok/s (input line 3 Throughput)
       one batch of 4 requests, 512 prompt and 512 output tokens each
     (Some("A100"), Some(2)) llama-7b TensorRT-LLM
       formal_power_w 300 W (input line 4 avg_power)
       duration_s 8 s (input line 4 Latency)
-      prompt_and_output_throughput_tok_s 256 token/s (input line 4 Throughput)
+      prompt_and_output_throughput_tok_s 256 tok/s (input line 4 Throughput)
       Throughput is 256, but 4096 prompt and output tokens in Latency are 512.000000
       one batch of 4 requests, 512 prompt and 512 output tokens each
     "#);
