@@ -10,10 +10,12 @@ mod cost;
 mod describe;
 pub mod lifecycle;
 pub mod live;
+pub mod metrics;
 mod recording;
 pub mod sampler;
 mod sink;
 pub mod source;
+pub mod steps;
 mod stop;
 pub mod store;
 

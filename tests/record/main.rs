@@ -7,5 +7,6 @@ mod files;
 mod kill;
 mod lifecycle;
 mod nvml;
+mod steps;
 mod support;
 mod tree;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 use wattrace_record::lifecycle::Event;
+use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Stage;
 
 use super::{exit_code, report, say, start};
@@ -18,6 +19,13 @@ const FIRST_READS: Duration = Duration::from_secs(5);
 const PROCESS_POLL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Attach, shared: &Shared) -> Result<u8, Failure> {
+    let follows_command = |steps: &&StepsSpecification| steps.place == LogPlace::Command;
+    if let Some(steps) = args.recording.steps.iter().find(follows_command) {
+        return Err(anyhow::anyhow!(
+            "--steps {steps}: nothing is run here; expected the FILE that the service logs to"
+        )
+        .into());
+    }
     let pid = args.pid.map(process).transpose()?;
     let (recording, events, _sender) = start(&args.recording)?;
     recording.wait_for_first_reads(FIRST_READS);
