@@ -45,6 +45,11 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// The middle of what is possible.
+    pub(super) fn middle_ns(self) -> i64 {
+        self.earliest_ns + (self.latest_ns - self.earliest_ns) / 2
+    }
+
     /// In the second that begins at `stamp_ns`.
     pub(super) fn within(stamp_ns: i64) -> Self {
         let latest_ns = stamp_ns.saturating_add(SECOND_NS - 1);
@@ -121,6 +126,16 @@ impl Dating {
         match self {
             Self::Named { zone, .. } => Ok(Written::within(zone.nanos(local)?)),
             Self::Live(arrivals) => Ok(arrivals.place(&[local])),
+        }
+    }
+
+    /// When something happened by a stamp that names its zone.
+    pub(super) fn instant(&self, nanos: i64) -> i64 {
+        match self {
+            Self::Named { .. } => nanos,
+            Self::Live(arrivals) => {
+                nanos.saturating_add(arrivals.seen.map_or(0, |seen| seen.wall_offset_ns))
+            }
         }
     }
 

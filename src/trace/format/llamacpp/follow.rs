@@ -75,7 +75,7 @@ impl LogReader for Log {
         };
         self.uptime.see(uptime_ns, seen);
         self.last_ns = uptime_ns;
-        self.held.extend(self.scan.line_of(parsed, uptime_ns));
+        self.held.extend(self.scan.line(parsed, uptime_ns));
         Ok(())
     }
 

@@ -219,7 +219,7 @@ fn scan(
         facts.has_stamps |= parsed.uptime_ns.is_some();
         if let Some(uptime_ns) = parsed.uptime_ns {
             last_ns = uptime_ns;
-            if let Some(row) = steps.line_of(parsed, uptime_ns) {
+            for row in steps.line(parsed, uptime_ns) {
                 each(line.number, Found::Step(row))?;
             }
         }
@@ -245,7 +245,7 @@ fn scan(
         }
         facts.take(parsed.body);
     }
-    if let Some(row) = steps.end(last_ns) {
+    for row in steps.end(last_ns) {
         each(facts.lines, Found::Step(row))?;
     }
     for (task, state) in tasks {

@@ -56,39 +56,37 @@ pub(super) struct StepScan {
 }
 
 impl StepScan {
-    /// Takes a line of the log; as [`StepScan::line`].
-    pub(super) fn line_of(&mut self, line: Line<'_>, uptime_ns: i64) -> Option<StepRow> {
-        match line.of_task() {
-            Some((task, text)) => self.line(uptime_ns, Some(task), text),
-            None => self.line(uptime_ns, None, line.body),
+    /// Takes a line; gives the iterations whose counts are known by now.
+    pub(super) fn line(&mut self, line: Line<'_>, uptime_ns: i64) -> Vec<StepRow> {
+        if let Some((task, text)) = line.of_task() {
+            self.task_line(uptime_ns, task, text);
+        } else if line.body.contains("posting NEXT_RESPONSE") {
+            return self.begin(uptime_ns);
+        } else if line.body.contains("all slots are idle") {
+            return self.end(uptime_ns);
+        } else if let (Some(most), Some(current)) = (batch_tokens(line.body), &mut self.current) {
+            current.batch_tokens.get_or_insert(most);
+            let begun_ns = current.begun_ns;
+            return self.settle(begun_ns).into_iter().collect();
         }
+        Vec::new()
     }
 
-    /// Takes a line; gives an iteration whose counts are known by now. `task` is the task that the line is
-    /// about, `text` what follows it or, without a task, the whole line.
-    fn line(&mut self, uptime_ns: i64, task: Option<i64>, text: &str) -> Option<StepRow> {
-        let Some(task) = task else {
-            if text.contains("posting NEXT_RESPONSE") {
-                let begun = self.current.replace(Iteration::begin(uptime_ns));
-                let settled = self.take_before(uptime_ns);
-                self.before = begun;
-                return settled;
-            }
-            if text.contains("all slots are idle") {
-                // The one before was settled when its successor's batch was made.
-                return self.end(uptime_ns);
-            }
-            if let Some(most) = batch_tokens(text)
-                && let Some(current) = &mut self.current
-            {
-                current.batch_tokens.get_or_insert(most);
-                let begun_ns = current.begun_ns;
-                return self.take_before(begun_ns);
-            }
-            return None;
+    /// What is left when the log ends or the server has nothing to do.
+    pub(super) fn end(&mut self, uptime_ns: i64) -> Vec<StepRow> {
+        let mut rows = self.begin(uptime_ns);
+        self.current = None;
+        rows.extend(self.settle(uptime_ns));
+        rows
+    }
+
+    fn begin(&mut self, uptime_ns: i64) -> Vec<StepRow> {
+        let Some(current) = self.current.replace(Iteration::begin(uptime_ns)) else {
+            return Vec::new();
         };
-        self.task_line(uptime_ns, task, text);
-        None
+        let settled = self.settle(current.begun_ns);
+        self.before = Some(current);
+        settled.into_iter().collect()
     }
 
     fn task_line(&mut self, uptime_ns: i64, task: i64, text: &str) {
@@ -121,14 +119,8 @@ impl StepScan {
         }
     }
 
-    /// What is left when the log ends or the server has nothing to do.
-    pub(super) fn end(&mut self, uptime_ns: i64) -> Option<StepRow> {
-        self.before = self.current.take();
-        self.take_before(uptime_ns)
-    }
-
     /// The iteration that is held back as a row; `next_ns` is when the next began.
-    fn take_before(&mut self, next_ns: i64) -> Option<StepRow> {
+    fn settle(&mut self, next_ns: i64) -> Option<StepRow> {
         let iteration = self.before.take()?;
         let most = iteration.batch_tokens?;
         let active = iteration.decoding.len() + iteration.prefilling.len();
