@@ -5,11 +5,13 @@
 //! comes from one monotonic clock ([`clock`]).
 
 pub mod clock;
+pub mod completion;
 mod context;
 mod cost;
 mod describe;
 pub mod lifecycle;
 pub mod live;
+pub mod load;
 mod recording;
 pub mod sampler;
 mod sink;
