@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
 
 use crate::command::load::{LoadArgs, LoadCommand};
+use crate::command::proxy::ProxyCommand;
 
 /// Records power, requests and decode steps while a service is measured, into a run that `wattrace`
 /// analyses.
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Run(Box<Run>),
     Attach(Box<Attach>),
     Load(Box<LoadCommand>),
+    Proxy(Box<ProxyCommand>),
     Convert(Convert),
 }
 
@@ -61,6 +64,10 @@ pub(crate) struct Recording {
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,
+    /// Listen at LISTEN, pass everything on to the service at URL and back, and record the completions that
+    /// go by, such as 127.0.0.1:8001=http://127.0.0.1:8000; may be given several times
+    #[arg(long, value_name = "LISTEN=URL")]
+    pub(crate) proxy: Vec<ProxyRoute>,
     /// JSON file with keys of run.json that describe the run: model, hardware, engine, workload,
     /// configuration, setting, cell, split, block, kind
     #[arg(long, value_name = "FILE")]

@@ -12,6 +12,7 @@ mod describe;
 pub mod lifecycle;
 pub mod live;
 pub mod load;
+pub mod proxy;
 mod recording;
 pub mod sampler;
 mod sink;

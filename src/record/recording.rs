@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::cost::Cost;
 use crate::describe::{Description, DescriptionError};
 use crate::live::Live;
+use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
 use crate::source::{self, PowerSource, SourceError, SourceOptions, SourceSpecification};
 use crate::store::{Joined, RunPath, Stage, Store, StoreError};
@@ -29,6 +30,8 @@ pub struct RecordingOptions {
     pub intervals_ms: Vec<(String, f64)>,
     /// What opening a source may depend on.
     pub source: SourceOptions,
+    /// Proxies that observe requests on their way.
+    pub proxies: Vec<ProxyRoute>,
     /// Keys of `run.json` that the user gives.
     pub description: Description,
     /// Time between writes to disk.
@@ -48,6 +51,9 @@ pub enum RecordError {
     /// The files cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A proxy cannot listen.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The description does not fit `run.json`.
     #[error(transparent)]
     Description(#[from] DescriptionError),
@@ -76,6 +82,7 @@ pub struct Recording {
     /// Raised when the last rows were handed over and the writer should end.
     last_flush: Arc<Stop>,
     samplers: Vec<JoinHandle<()>>,
+    proxies: Vec<Proxy>,
     writer: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -93,6 +100,9 @@ impl Recording {
         let sources = open_sources(options)?;
         let path = RunPath::new(&options.out)?;
         let context = Arc::new(Context::new(clock));
+        let proxies: Result<Vec<_>, _> =
+            options.proxies.iter().map(|route| Proxy::bind(route, context.clone())).collect();
+        let proxies = proxies?;
         let manifest = manifest(options, &path, &sources)?;
         let kind = manifest.kind;
         let store = Store::create(
@@ -131,7 +141,10 @@ impl Recording {
             flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
         };
         let writer = spawn("writer", move || writer.run(&failed))?;
-        Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, writer })
+        for proxy in &proxies {
+            proxy.open()?;
+        }
+        Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, proxies, writer })
     }
 
     /// What further threads of the recording need.
@@ -144,6 +157,17 @@ impl Recording {
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The proxies, in the order of the options.
+    #[must_use]
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    /// Closes the proxies: what still passes is broken off, and every request that passed is a row.
+    pub fn close_proxies(&mut self) {
+        self.proxies.drain(..).for_each(Proxy::close);
     }
 
     /// Folder for raw logs.
@@ -187,6 +211,9 @@ impl Recording {
     /// # Errors
     /// When the journal cannot be written.
     pub fn stamp_at(&self, stage: Stage, t: TimestampNs) -> Result<(), StoreError> {
+        if stage == Stage::FormalStart {
+            self.context.begin_formal(t.nanos());
+        }
         let stage = match (self.kind, stage) {
             (RunKind::Decode, Stage::FormalStart) => Stage::DecodeStart,
             (RunKind::Decode, Stage::FormalEnd) => Stage::DecodeEnd,
@@ -200,7 +227,8 @@ impl Recording {
     /// # Errors
     /// When the run cannot be written; what was recorded until then stays in the folder of the
     /// unfinished run.
-    pub fn finish(self) -> Result<Joined, RecordError> {
+    pub fn finish(mut self) -> Result<Joined, RecordError> {
+        self.close_proxies();
         self.context.stop.raise();
         for sampler in self.samplers {
             if sampler.join().is_err() {

@@ -50,6 +50,7 @@ fn record(seconds: u64, with_requests: bool) {
         power: [boards, node].map(|file| SourceSpecification::Replay { file }).into(),
         intervals_ms: Vec::new(),
         source: SourceOptions::default(),
+        proxies: Vec::new(),
         description: Description::default(),
         flush: Duration::from_secs(10),
         keep_free_bytes: 0,

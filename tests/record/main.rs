@@ -9,5 +9,6 @@ mod kill;
 mod lifecycle;
 mod load;
 mod nvml;
+mod proxy;
 mod support;
 mod tree;

@@ -4,6 +4,7 @@ pub(crate) mod attach;
 mod command_line;
 pub(crate) mod convert;
 pub(crate) mod load;
+pub(crate) mod proxy;
 pub(crate) mod run;
 
 use std::fs;
@@ -22,15 +23,7 @@ use wattrace_record::{Description, Recording, RecordingOptions};
 use crate::args::{self, Shared};
 use crate::exit::{Exit, Failure, to_stderr};
 
-/// Opens the sources, of which there must be one, and begins to record.
-fn start(args: &args::Recording) -> Result<(Recording, Receiver<Event>, Sender<Event>), Failure> {
-    need_power(args)?;
-    let options = options(args)?;
-    let (sender, events) = listen()?;
-    let recording = begin(&options, &sender)?;
-    Ok((recording, events, sender))
-}
-
+/// Power is what most recordings are for, and forgetting it would be noticed too late.
 fn need_power(args: &args::Recording) -> Result<(), Failure> {
     if args.power.is_empty() {
         let message = "nothing says what to measure; expected --power SOURCE, such as --power nvml";
@@ -46,13 +39,21 @@ fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
     Ok((sender, events))
 }
 
-/// Begins to record; that it can no longer be written arrives as an event.
+/// Begins to record, and says where requests are taken; that it can no longer be written arrives as an event.
 fn begin(options: &RecordingOptions, sender: &Sender<Event>) -> Result<Recording, Failure> {
     let failed = sender.clone();
     let recording = Recording::start(options, Arc::new(SystemClock), move || {
         // If nobody listens any more, the end of the recording meets the error by itself.
         let _ = failed.send(Event::RecordingFailed);
     })?;
+    for proxy in recording.proxies() {
+        let (address, server) = (proxy.address(), proxy.server());
+        to_stderr(&format!("requests to http://{address} go to {server} and are recorded"));
+        if !address.ip().is_loopback() {
+            let warning = "other machines can reach this address, and the service through it";
+            to_stderr(&format!("warning: {address}: {warning}"));
+        }
+    }
     Ok(recording)
 }
 
@@ -74,6 +75,7 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             nvml_library: args.nvml_library.clone(),
             sys_root: args.sys_root.clone(),
         },
+        proxies: args.proxy.clone(),
         description,
         flush: args.flush,
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),

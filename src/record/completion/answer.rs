@@ -57,14 +57,15 @@ enum Body {
     Unknown,
     Events(EventParser),
     Whole(Vec<u8>),
-    /// It cannot be read; the rest is ignored.
-    Unreadable,
+    /// It is not read, or cannot be.
+    Skipped,
 }
 
 /// What was seen of the stream so far.
 #[derive(Debug, Default)]
 struct Stream {
-    is_done: bool,
+    /// When the last event came.
+    done_ns: Option<i64>,
     first_ns: Option<i64>,
     last_ns: i64,
     gaps_ns: Vec<u64>,
@@ -108,7 +109,12 @@ impl Answer {
     /// Notes that the body cannot be read, and why.
     pub fn unreadable(&mut self, cause: &str) {
         self.fail(cause);
-        self.body = Body::Unreadable;
+        self.body = Body::Skipped;
+    }
+
+    /// The body will not be read, for no fault of the answer: its tokens stay unknown.
+    pub fn skip_body(&mut self) {
+        self.body = Body::Skipped;
     }
 
     /// Takes the next bytes of the body, which arrived at `t_ns`.
@@ -126,7 +132,7 @@ impl Answer {
                 whole.extend_from_slice(bytes);
                 Ok(())
             }
-            Body::Unknown | Body::Unreadable => Ok(()),
+            Body::Unknown | Body::Skipped => Ok(()),
         };
         if let Err(cause) = result {
             self.unreadable(&cause);
@@ -136,20 +142,24 @@ impl Answer {
     /// Whether the stream has said that it is complete.
     #[must_use]
     pub const fn is_done(&self) -> bool {
-        self.stream.is_done
+        self.stream.done_ns.is_some()
     }
 
-    /// The body has ended at `t_ns`, as it said it would.
+    /// The body has ended at `t_ns`, as it said it would. A stream was complete with its last event:
+    /// what may still follow is no part of it.
     #[must_use]
     pub fn complete(mut self, t_ns: i64) -> Observed {
         let status = self.status;
         match std::mem::take(&mut self.body) {
             Body::Unknown => self.fail("the answer has no head"),
-            Body::Unreadable => (),
+            Body::Skipped => match status {
+                Some(status) if !is_success(status) => self.fail(&format!("HTTP {status}")),
+                _ => (),
+            },
             Body::Events(parser) => {
                 let Self { stream, error, .. } = &mut self;
                 parser.finish(|data| stream.event(data, t_ns, error));
-                if !self.stream.is_done {
+                if !self.is_done() {
                     self.fail("the stream ended before [DONE]");
                 }
             }
@@ -162,13 +172,14 @@ impl Answer {
             },
         }
         let outcome = if self.error.is_some() { RequestStatus::Error } else { RequestStatus::Ok };
-        self.ended(outcome, t_ns)
+        let end_ns = self.stream.done_ns.unwrap_or(t_ns);
+        self.ended(outcome, end_ns)
     }
 
     /// The answer was broken off at `t_ns`. An answer that was complete by then is not failed by it.
     #[must_use]
     pub fn broken(mut self, outcome: RequestStatus, cause: &str, t_ns: i64) -> Observed {
-        if self.stream.is_done {
+        if self.is_done() {
             return self.complete(t_ns);
         }
         self.fail(cause);
@@ -209,7 +220,7 @@ impl Answer {
 impl Stream {
     fn event(&mut self, data: &[u8], t_ns: i64, error: &mut Option<String>) {
         if data.trim_ascii() == DONE {
-            self.is_done = true;
+            self.done_ns.get_or_insert(t_ns);
             return;
         }
         let Ok(value) = serde_json::from_slice::<Value>(data) else {

@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 32 << 10;
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);
 
 /// Longest time until a connection is there.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// A key that is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -139,28 +139,16 @@ impl Client {
 
     fn read(&self, mut answer: Answer, mut body: impl Read, clock: &dyn Clock) -> Observed {
         let mut buffer = vec![0; READ_BYTES];
-        let mut done_ns = None;
         loop {
             let read = body.read(&mut buffer);
             let t_ns = clock.monotonic_ns();
             match read {
-                // A shut down connection may look like one that ends in order.
+                // A connection that was shut down may look like one that ends in order.
                 Ok(0) if self.cancelled.is_raised() => {
-                    return answer.broken(
-                        RequestStatus::Cancelled,
-                        CANCELLED,
-                        done_ns.unwrap_or(t_ns),
-                    );
+                    return answer.broken(RequestStatus::Cancelled, CANCELLED, t_ns);
                 }
-                Ok(0) => return answer.complete(done_ns.unwrap_or(t_ns)),
-                Ok(count) => {
-                    answer.push(&buffer[..count], t_ns);
-                    // What may still follow the last event, the end of the body, is no part of the answer.
-                    if answer.is_done() {
-                        done_ns.get_or_insert(t_ns);
-                    }
-                }
-                Err(_) if done_ns.is_some() => return answer.complete(done_ns.unwrap_or(t_ns)),
+                Ok(0) => return answer.complete(t_ns),
+                Ok(count) => answer.push(&buffer[..count], t_ns),
                 Err(error) => return self.broken(answer, &ureq::Error::from(error), clock),
             }
         }

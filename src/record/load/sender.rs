@@ -428,3 +428,34 @@ impl<'a> Stage<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_most_are_inside_and_those_that_wait_are_counted() {
+        let gate = Gate::new(2);
+        gate.enter();
+        gate.enter();
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| gate.enter());
+            while gate.held_back() == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(gate.state.lock().unwrap().inside, 2);
+            gate.leave();
+            third.join().unwrap();
+        });
+        assert_eq!((gate.state.lock().unwrap().inside, gate.held_back()), (2, 1));
+    }
+
+    /// 4 gaps in 2 s are 2 a second, and 6 at three times the speed.
+    #[test]
+    fn the_rate_of_a_trace_is_that_of_its_gaps() {
+        let offsets_ns = [0, 100, 200, 300, 2_000_000_000];
+        assert_eq!(mean_rate(&offsets_ns, 3.0), Some(6.0));
+        assert_eq!(mean_rate(&[0], 1.0), None);
+        assert_eq!(mean_rate(&[0, 0], 1.0), None);
+    }
+}
