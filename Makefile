@@ -74,4 +74,4 @@ golden: toolchain
 
 bench: toolchain python
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --profile dev --workspace \
-	  --bench whole_program --bench analysis --bench import --bench recorder
+	  --bench whole_program --bench analysis --bench import --bench recorder --bench proxy

@@ -15,6 +15,7 @@ use crate::cost::Cost;
 use crate::describe::{Description, DescriptionError};
 use crate::live::Live;
 use crate::metrics::{self, MetricsAddress};
+use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
 use crate::source::{self, PowerSource, SourceError, SourceOptions, SourceSpecification};
 use crate::steps::{self, LogPlace, StepsSource, StepsSpecification};
@@ -37,6 +38,8 @@ pub struct RecordingOptions {
     pub metrics: Vec<MetricsAddress>,
     /// Time between questions for metrics.
     pub metrics_interval: Duration,
+    /// Proxies that observe requests on their way.
+    pub proxies: Vec<ProxyRoute>,
     /// Keys of `run.json` that the user gives.
     pub description: Description,
     /// Time between writes to disk.
@@ -56,6 +59,9 @@ pub enum RecordError {
     /// The files cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A proxy cannot listen.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The description does not fit `run.json`.
     #[error(transparent)]
     Description(#[from] DescriptionError),
@@ -95,6 +101,7 @@ pub struct Recording {
     samplers: Vec<JoinHandle<()>>,
     /// Those that follow logs and ask for metrics.
     followers: Vec<JoinHandle<()>>,
+    proxies: Vec<Proxy>,
     writer: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -113,6 +120,9 @@ impl Recording {
         let path = RunPath::new(&options.out)?;
         let logs = open_logs(options, &path)?;
         let context = Arc::new(Context::new(clock));
+        let proxies: Result<Vec<_>, _> =
+            options.proxies.iter().map(|route| Proxy::bind(route, context.clone())).collect();
+        let proxies = proxies?;
         let manifest = manifest(options, &path, &sources)?;
         let kind = manifest.kind;
         let store = Store::create(
@@ -152,6 +162,9 @@ impl Recording {
         };
         let writer = spawn("writer", move || writer.run(&failed))?;
         let followers = spawn_followers(&context, options, logs)?;
+        for proxy in &proxies {
+            proxy.open()?;
+        }
         Ok(Self {
             context,
             live,
@@ -161,6 +174,7 @@ impl Recording {
             last_flush,
             samplers,
             followers,
+            proxies,
             writer,
         })
     }
@@ -175,6 +189,17 @@ impl Recording {
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The proxies, in the order of the options.
+    #[must_use]
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    /// Closes the proxies: what still passes is broken off, and every request that passed is a row.
+    pub fn close_proxies(&mut self) {
+        self.proxies.drain(..).for_each(Proxy::close);
     }
 
     /// Folder for raw logs.
@@ -218,6 +243,9 @@ impl Recording {
     /// # Errors
     /// When the journal cannot be written.
     pub fn stamp_at(&self, stage: Stage, t: TimestampNs) -> Result<(), StoreError> {
+        if stage == Stage::FormalStart {
+            self.context.begin_formal(t.nanos());
+        }
         let stage = match (self.kind, stage) {
             (RunKind::Decode, Stage::FormalStart) => Stage::DecodeStart,
             (RunKind::Decode, Stage::FormalEnd) => Stage::DecodeEnd,
@@ -231,7 +259,8 @@ impl Recording {
     /// # Errors
     /// When the run cannot be written; what was recorded until then stays in the folder of the
     /// unfinished run.
-    pub fn finish(self) -> Result<Joined, RecordError> {
+    pub fn finish(mut self) -> Result<Joined, RecordError> {
+        self.close_proxies();
         self.context.stop.raise();
         for sampler in self.samplers {
             if sampler.join().is_err() {

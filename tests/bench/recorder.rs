@@ -53,6 +53,7 @@ fn record(seconds: u64, with_requests: bool) {
         steps: Vec::new(),
         metrics: Vec::new(),
         metrics_interval: Duration::from_secs(1),
+        proxies: Vec::new(),
         description: Description::default(),
         flush: Duration::from_secs(10),
         keep_free_bytes: 0,
