@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::typestate::WithBody;
-use ureq::{Agent, RequestBuilder};
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::typestate::WithBody;
+use ureq::{Agent, RequestBuilder};
 use wattrace_schema::RequestStatus;
 
 use super::requests::Api;
