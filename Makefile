@@ -52,6 +52,7 @@ browser:
 
 test: toolchain python browser
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
+	sh tests/served.sh "$(BUILT)/debug/wattrace" "$(BUILT)/tmp/served"
 
 wheel: toolchain python
 	$(CARGO) build --workspace

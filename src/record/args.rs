@@ -67,14 +67,15 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,
     /// Log of decode iterations to follow: FILE, command (the output of COMMAND), or one of them after an
-    /// engine, such as vllm=FILE (default: found out from its content); may be given several times
+    /// engine (vllm, sglang, trtllm, llamacpp), such as vllm=FILE; without one it is found out from the
+    /// content. trtllm=URL asks for iteration statistics. May be given several times
     #[arg(long, value_name = "LOG")]
     pub(crate) steps: Vec<StepsSpecification>,
     /// Address of an engine's metrics in Prometheus' text, such as http://127.0.0.1:8000/metrics; may be
     /// given several times
     #[arg(long, value_name = "URL")]
     pub(crate) metrics: Vec<MetricsAddress>,
-    /// Seconds between questions for metrics
+    /// Seconds between questions for metrics and statistics
     #[arg(long, value_name = "S", default_value = "1", value_parser = question_interval)]
     pub(crate) metrics_interval: Duration,
     /// Listen at LISTEN, pass everything on to the service at URL and back, and record the completions that

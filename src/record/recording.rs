@@ -392,6 +392,9 @@ fn open_logs(options: &RecordingOptions, path: &RunPath) -> Result<Vec<StepsSour
         LogPlace::Command => Ok(StepsSource::from_start(&path.command_log(), steps.log)),
         LogPlace::File(path) => StepsSource::from_end(path, steps.log)
             .map_err(|source| RecordError::Log { path: path.clone(), source }),
+        LogPlace::Address(address) => {
+            Ok(StepsSource::from_address(address, options.metrics_interval, steps.log))
+        }
     };
     options.steps.iter().map(open).collect()
 }

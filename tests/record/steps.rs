@@ -213,21 +213,19 @@ fn broken_and_foreign_lines_are_counted_and_lose_no_other() {
     "#);
 }
 
-#[test]
-fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
+/// Answers every question with what `body` gives for its number, from 1; gives the address.
+fn serve(body: impl Fn(u32) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/metrics", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        for (stream, tokens) in listener.incoming().zip(1..) {
+        for (stream, number) in listener.incoming().zip(1..) {
             let Ok(mut stream) = stream else { return };
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut line = String::new();
             while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
                 line.clear();
             }
-            let body = format!("llamacpp:tokens_predicted_total {tokens}\n");
+            let body = body(number);
             let length = body.len();
             let _ = write!(
                 stream,
@@ -235,6 +233,60 @@ fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
             );
         }
     });
+    address
+}
+
+#[test]
+fn statistics_that_are_given_once_are_asked_for_until_the_end() {
+    let place = Place::new();
+    place.write("boards.csv", CALM);
+    // Two iterations an answer, without a stamp; the engine dropped one in between.
+    let address = serve(|number| {
+        let iteration = |iter: u32| {
+            format!(
+                "{{\"timestamp\":\"\",\"iter\":{iter},\"iterLatencyMS\":5.0,\"numActiveRequests\":3,\
+                 \"inflightBatchingStats\":{{\"numGenRequests\":3,\"numCtxTokens\":0,\"numGenKvTokens\":99}}}}"
+            )
+        };
+        format!("[{},{}]", iteration(number * 3), iteration(number * 3 + 1))
+    });
+    let output = place.output(&[
+        "attach",
+        "--out",
+        "{}/archive/run",
+        "--power",
+        "replay={}/boards.csv",
+        "--keep-free",
+        "0",
+        "--steps",
+        &format!("trtllm={address}"),
+        "--metrics-interval",
+        "0.1",
+        "--seconds",
+        "0.5",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
+    let run = place.run("run");
+    let steps = run.steps.unwrap();
+    let answers = steps.len() as u64 / 2;
+    let expected: Vec<u64> = (1..=answers).flat_map(|n| [n * 3, n * 3 + 1]).collect();
+    assert!(answers >= 2 && steps.step == expected, "{:?}", steps.step);
+    assert!(steps.new_tokens.iter().all(|tokens| *tokens == 3));
+    let notes = run.manifest.provenance.notes.join("\n");
+    for text in [
+        format!("(trtllm): {answers} answers"),
+        format!("iterations missing between those that were polled: {}", answers - 1),
+        format!("dated by when they were seen, at most"),
+    ] {
+        assert!(notes.contains(&text), "{notes}");
+    }
+}
+
+#[test]
+fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
+    let place = Place::new();
+    place.write("boards.csv", CALM);
+    let address = serve(|number| format!("llamacpp:tokens_predicted_total {number}\n"));
     let service = "echo starting; for i in 1 2 3; do echo \"INFO $(date '+%m-%d %H:%M:%S') [core.py:343] \
                    Iteration($i): 0 context requests, 0 context tokens, 4 generation requests, 4 generation \
                    tokens, iteration elapsed time: 20.00 ms\"; sleep 0.1; done; echo \"INFO $(date '+%m-%d \

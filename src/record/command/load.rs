@@ -11,7 +11,7 @@ use wattrace_record::lifecycle::{self, Formal, Plan};
 use wattrace_record::load::{Api, ApiKey, Arrival, Load, LoadOptions, RequestSource};
 use wattrace_record::store::RunPath;
 
-use super::{begin, finish, listen, options, say};
+use super::{begin, finish, listen, options, runs_no_command, say};
 use crate::args::{self, Shared, seconds};
 use crate::exit::{Exit, Failure};
 
@@ -194,6 +194,7 @@ fn key(file: Option<&Path>) -> anyhow::Result<Option<ApiKey>> {
 }
 
 pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
+    runs_no_command(&args.recording)?;
     let given = args.load.options(&args.url, args.warmup_count)?;
     let steps = steps(args, &given)?;
     let (sender, events) = listen()?;

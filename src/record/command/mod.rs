@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::{Event, Outcome};
 use wattrace_record::source::SourceOptions;
+use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
 
@@ -30,6 +31,18 @@ fn need_power(args: &args::Recording) -> Result<(), Failure> {
         return Err(anyhow::anyhow!(message).into());
     }
     Ok(())
+}
+
+/// Where nothing is run, there is no output of it to follow.
+fn runs_no_command(args: &args::Recording) -> Result<(), Failure> {
+    let is_command = |steps: &&StepsSpecification| steps.place == LogPlace::Command;
+    match args.steps.iter().find(is_command) {
+        Some(steps) => Err(anyhow::anyhow!(
+            "--steps {steps}: nothing is run here; expected the FILE that the service logs to"
+        )
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// What the command waits for: Ctrl-C, SIGTERM and a closed terminal arrive there.

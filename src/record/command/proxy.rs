@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use wattrace_record::proxy::ProxyRoute;
 
-use super::{attach, options};
+use super::{attach, options, runs_no_command};
 use crate::args::{self, Shared, seconds};
 use crate::exit::Failure;
 
@@ -37,6 +37,7 @@ pub(crate) struct ProxyCommand {
 }
 
 pub(crate) fn run(args: &ProxyCommand, shared: &Shared) -> Result<u8, Failure> {
+    runs_no_command(&args.recording)?;
     let mut options = options(&args.recording)?;
     options.proxies.insert(0, ProxyRoute::new(&args.listen, &args.to)?);
     attach::record(options, args.seconds, None, shared)

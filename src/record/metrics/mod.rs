@@ -1,8 +1,8 @@
 //! The engine's own metrics, asked for on a side path: they explain a run and set no boundary.
 
 mod address;
+mod endpoint;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +13,7 @@ use crate::Context;
 use crate::clock::Span;
 
 pub use address::MetricsAddress;
-
-/// Largest answer that is read.
-const MOST_BYTES: u64 = 16 << 20;
-
-/// Longest time that an answer may take; an engine under load answers late.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) use endpoint::Endpoint;
 
 /// What counts failures of this part.
 const SOURCE: &str = "metrics";
@@ -60,35 +55,19 @@ pub fn run(context: &Arc<Context>, address: &MetricsAddress, interval: Duration,
 struct Poll<'a> {
     context: &'a Context,
     address: &'a MetricsAddress,
-    agent: ureq::Agent,
+    endpoint: Endpoint<'a>,
     label: Option<String>,
-    answers: u64,
-    /// Why there was no answer since the last one, and how often. An engine that is not up yet, or not any
-    /// more, is no failure; where another answer follows one, these were.
-    pending: BTreeMap<String, u64>,
-    before_first: BTreeMap<String, u64>,
     unread: u64,
     not_finite: u64,
 }
 
 impl<'a> Poll<'a> {
     fn new(context: &'a Context, address: &'a MetricsAddress, label: bool) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER))
-            .max_redirects(0)
-            .http_status_as_error(false)
-            // The environment may name a proxy for the world; engines are asked directly.
-            .proxy(None)
-            .max_idle_connections(1)
-            .user_agent(concat!("wattrace-record/", env!("CARGO_PKG_VERSION")));
         Self {
             context,
             address,
-            agent: config.build().new_agent(),
+            endpoint: Endpoint::new(address),
             label: label.then(|| format!("endpoint=\"{}\"", address.authority())),
-            answers: 0,
-            pending: BTreeMap::new(),
-            before_first: BTreeMap::new(),
             unread: 0,
             not_finite: 0,
         }
@@ -96,46 +75,18 @@ impl<'a> Poll<'a> {
 
     /// Asks once. The values are dated at the middle of the question.
     fn once(&mut self) -> Result<(), crate::Closed> {
-        let (span, answer) = Span::of(self.context.clock.clock(), || self.ask());
+        let (span, answer) = Span::of(self.context.clock.clock(), || self.endpoint.ask());
         let t_ns = self.context.clock.run_time_ns(span.middle_ns());
         match answer.and_then(|text| self.rows(t_ns, &text)) {
             Ok(rows) => {
-                let pending = std::mem::take(&mut self.pending);
-                if self.answers == 0 {
-                    self.before_first = pending;
-                } else {
-                    self.count(&pending);
-                }
-                self.answers += 1;
+                self.endpoint.answered(self.context, SOURCE);
                 self.context.sink.engine(rows)
             }
             Err(cause) => {
-                *self.pending.entry(cause).or_insert(0) += 1;
+                self.endpoint.failed(cause);
                 if self.context.sink.is_closed() { Err(crate::Closed) } else { Ok(()) }
             }
         }
-    }
-
-    fn count(&self, causes: &BTreeMap<String, u64>) {
-        for (cause, count) in causes {
-            for _ in 0..*count {
-                self.context.count_failure(SOURCE, self.address.authority(), cause);
-            }
-        }
-    }
-
-    fn ask(&self) -> Result<String, String> {
-        let mut response = self.agent.get(self.address.url()).call().map_err(|e| cause(&e))?;
-        if response.status() != 200 {
-            return Err(format!("it answered with HTTP {}", response.status().as_u16()));
-        }
-        response
-            .body_mut()
-            .with_config()
-            .limit(MOST_BYTES)
-            .lossy_utf8(true)
-            .read_to_string()
-            .map_err(|error| cause(&error))
     }
 
     fn rows(&mut self, t_ns: i64, text: &str) -> Result<Vec<EngineRow>, String> {
@@ -152,8 +103,7 @@ impl<'a> Poll<'a> {
             values += 1;
             if is_kept(name) {
                 self.not_finite += u64::from(value.is_none());
-                let labels = self.label.iter().map(String::as_str).chain(labels);
-                let labels: Vec<&str> = labels.collect();
+                let labels: Vec<&str> = self.label.as_deref().into_iter().chain(labels).collect();
                 let labels = (!labels.is_empty()).then(|| labels.join(","));
                 rows.push(EngineRow { t_ns, name: name.to_owned(), labels, value });
             }
@@ -167,24 +117,8 @@ impl<'a> Poll<'a> {
 
     /// Says in the notes of the run what came of it.
     fn finish(self) {
-        let url = self.address.url();
-        if self.answers == 0 {
-            self.count(&self.pending);
-            self.context.note(format!(
-                "engine metrics of {url}: there was no answer ({})",
-                counted(&self.pending)
-            ));
-            return;
-        }
-        let mut note = format!("engine metrics of {url}: {} answers", self.answers);
-        for (causes, when) in [
-            (&self.before_first, "before the first answer, questions without one"),
-            (&self.pending, "after the last answer, questions without one"),
-        ] {
-            if !causes.is_empty() {
-                note += &format!("; {when}: {}", counted(causes));
-            }
-        }
+        let summary = self.endpoint.summary(self.context, SOURCE);
+        let mut note = format!("engine metrics of {}: {summary}", self.address.url());
         for (count, what) in [
             (self.unread, "lines that are no metric, not read"),
             (self.not_finite, "values that are not finite, null"),
@@ -194,27 +128,6 @@ impl<'a> Poll<'a> {
             }
         }
         self.context.note(note);
-    }
-}
-
-fn counted(causes: &BTreeMap<String, u64>) -> String {
-    let counts: Vec<String> =
-        causes.iter().map(|(cause, count)| format!("{cause} ({count})")).collect();
-    counts.join(", ")
-}
-
-/// Why there is no answer, in short and without changing numbers.
-fn cause(error: &ureq::Error) -> String {
-    match error {
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
-        ureq::Error::HostNotFound => "the host is not known".to_owned(),
-        ureq::Error::ConnectionFailed => "no connection".to_owned(),
-        ureq::Error::BodyExceedsLimit(_) => "its answer is too large".to_owned(),
-        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            "no answer in time".to_owned()
-        }
-        ureq::Error::Io(error) => error.kind().to_string(),
-        _ => "its answer is no HTTP".to_owned(),
     }
 }
 

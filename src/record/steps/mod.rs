@@ -10,12 +10,14 @@ mod tail;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use wattrace_trace::format::{self, Line, LogReader, Part, Seen, StepLog, detect_step_log};
 use wattrace_trace::{AccuracyWriteRow, EngineRow, PowerRow, RequestRow, StepRow, TraceError};
 
 use crate::Context;
 use crate::clock::ClockPair;
+use crate::metrics::{Endpoint, MetricsAddress};
 
 pub use specification::{LogPlace, StepsSpecification};
 pub use tail::{Tail, TailCounts, TailLine};
@@ -32,13 +34,20 @@ const HEAD_BYTES: u64 = 256 << 10;
 /// What counts failures of this part.
 const SOURCE: &str = "steps";
 
-/// A log to follow.
+/// A log to follow, or an engine to ask.
 #[derive(Debug)]
 pub struct StepsSource {
     path: PathBuf,
     log: Option<&'static StepLog>,
-    tail: Tail,
-    head: Vec<u8>,
+    from: From,
+}
+
+#[derive(Debug)]
+enum From {
+    /// A log, and the beginning of what was in it before.
+    Tail { tail: Tail, head: Vec<u8> },
+    /// An address, and the time between questions.
+    Address { address: MetricsAddress, interval: Duration },
 }
 
 impl StepsSource {
@@ -46,7 +55,8 @@ impl StepsSource {
     /// is run.
     #[must_use]
     pub fn from_start(path: &Path, log: Option<&'static StepLog>) -> Self {
-        Self { path: path.to_owned(), log, tail: Tail::from_start(path), head: Vec::new() }
+        let from = From::Tail { tail: Tail::from_start(path), head: Vec::new() };
+        Self { path: path.to_owned(), log, from }
     }
 
     /// Follows a log from where it ends now, or from its start if it is not there yet.
@@ -55,31 +65,73 @@ impl StepsSource {
     /// When it is there and cannot be read.
     pub fn from_end(path: &Path, log: Option<&'static StepLog>) -> io::Result<Self> {
         let (tail, head) = Tail::from_end(path, HEAD_BYTES)?;
-        Ok(Self { path: path.to_owned(), log, tail, head })
+        Ok(Self { path: path.to_owned(), log, from: From::Tail { tail, head } })
+    }
+
+    /// Asks an engine for statistics that it gives once; nobody else may ask it then.
+    #[must_use]
+    pub fn from_address(
+        address: &MetricsAddress,
+        interval: Duration,
+        log: Option<&'static StepLog>,
+    ) -> Self {
+        let from = From::Address { address: address.clone(), interval };
+        Self { path: address.authority().into(), log, from }
     }
 }
 
-/// Follows a log until the recording stops, and reads it a last time then.
+/// Reads until the recording stops, and a last time then.
 pub fn run(context: &Arc<Context>, source: StepsSource) {
-    let StepsSource { path, log, mut tail, head } = source;
+    let StepsSource { path, log, from } = source;
     let mut follower = Follower::new(context, &path, log);
-    follower.take_head(&head);
+    match from {
+        From::Tail { tail, head } => {
+            follower.take_head(&head);
+            follow(context, follower, tail);
+        }
+        From::Address { address, interval } => ask(context, follower, &address, interval),
+    }
+}
+
+fn follow(context: &Context, mut follower: Follower<'_>, mut tail: Tail) {
+    let clock = context.clock.clock();
     loop {
-        let next_ns = context.clock.clock().monotonic_ns() + POLL_NS;
+        let next_ns = clock.monotonic_ns() + POLL_NS;
         follower.look();
         let read = tail.read(&mut |line| follower.line(line));
         follower.count_error(&read);
-        if follower.hand_over().is_err() {
-            break;
-        }
-        if context.clock.clock().wait(&context.stop, next_ns) {
+        if follower.hand_over().is_err() || clock.wait(&context.stop, next_ns) {
             break;
         }
     }
     follower.look();
     let read = tail.finish(&mut |line| follower.line(line));
     follower.count_error(&read);
-    follower.finish(read.unwrap_or_default());
+    follower.finish(read.unwrap_or_default(), None);
+}
+
+fn ask(
+    context: &Context,
+    mut follower: Follower<'_>,
+    address: &MetricsAddress,
+    interval: Duration,
+) {
+    let clock = context.clock.clock();
+    let mut endpoint = Endpoint::new(address);
+    let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
+    loop {
+        let next_ns = clock.monotonic_ns().saturating_add(interval_ns);
+        follower.question(context, &mut endpoint);
+        if follower.hand_over().is_err() || clock.wait(&context.stop, next_ns) {
+            break;
+        }
+    }
+    // What came since; an engine that is gone need not be waited for.
+    if endpoint.is_up() {
+        follower.question(context, &mut endpoint);
+    }
+    let summary = endpoint.summary(context, SOURCE);
+    follower.finish(TailCounts::default(), Some(summary));
 }
 
 /// A log and what was read of it.
@@ -162,6 +214,19 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Asks once; the answer is one line.
+    fn question(&mut self, context: &Context, endpoint: &mut Endpoint<'_>) {
+        let answer = endpoint.ask();
+        self.look();
+        match answer {
+            Ok(text) => {
+                endpoint.answered(context, SOURCE);
+                self.line(TailLine::Whole(text.as_bytes()));
+            }
+            Err(cause) => endpoint.failed(cause),
+        }
+    }
+
     fn fail(&self, error: &TraceError) {
         self.context.count_failure(SOURCE, &self.name(), &error.to_string());
     }
@@ -188,9 +253,9 @@ impl<'a> Follower<'a> {
     }
 
     /// Gives what is left, and says in the notes of the run what was read.
-    fn finish(mut self, counts: TailCounts) {
+    fn finish(mut self, counts: TailCounts, summary: Option<String>) {
         let name = self.name();
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = summary.into_iter().collect();
         if let Some(reader) = self.reader.take() {
             match reader.finish(&mut self.rows) {
                 Ok(()) => notes.extend(self.rows.part_notes(self.path)),

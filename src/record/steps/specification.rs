@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use wattrace_trace::format::{STEP_LOGS, StepLog, find_step_log};
 
+use crate::metrics::MetricsAddress;
+
 /// A log of decode iterations that is followed while it is written.
 #[derive(Debug, Clone)]
 pub struct StepsSpecification {
@@ -22,7 +24,12 @@ pub enum LogPlace {
     Command,
     /// A file.
     File(PathBuf),
+    /// Nowhere: the engine gives its statistics to whoever asks, once.
+    Address(MetricsAddress),
 }
+
+/// The engine that gives statistics to whoever asks.
+const ASKED: &str = "trtllm";
 
 /// The word for the output of the command that is run.
 const COMMAND: &str = "command";
@@ -43,7 +50,18 @@ impl FromStr for StepsSpecification {
                 names.join(", ")
             ));
         }
-        let place = if place == COMMAND { LogPlace::Command } else { LogPlace::File(place.into()) };
+        let place = match place {
+            COMMAND => LogPlace::Command,
+            url if url.starts_with("http://") || url.starts_with("https://") => {
+                if log.is_none_or(|log| log.name != ASKED) {
+                    return Err(format!(
+                        "names an address; only {ASKED}=URL can be asked for steps"
+                    ));
+                }
+                LogPlace::Address(url.parse()?)
+            }
+            file => LogPlace::File(file.into()),
+        };
         Ok(Self { log, place })
     }
 }
@@ -56,6 +74,7 @@ impl fmt::Display for StepsSpecification {
         match &self.place {
             LogPlace::Command => formatter.write_str(COMMAND),
             LogPlace::File(path) => write!(formatter, "{}", path.display()),
+            LogPlace::Address(address) => write!(formatter, "{address}"),
         }
     }
 }
@@ -77,6 +96,12 @@ mod tests {
         assert_eq!(parsed("./command"), (None, file("./command")));
         assert_eq!(parsed("sglang=command"), (Some("sglang"), LogPlace::Command));
         assert_eq!(parsed("command"), (None, LogPlace::Command));
+        let address = "http://127.0.0.1:8000/metrics";
+        let asked = parsed(&format!("trtllm={address}"));
+        assert_eq!(asked, (Some("trtllm"), LogPlace::Address(address.parse().unwrap())));
+        for text in [address, "vllm=http://127.0.0.1/metrics", "trtllm=http://u@h/"] {
+            assert!(text.parse::<StepsSpecification>().is_err(), "{text}");
+        }
         assert!("vllm=".parse::<StepsSpecification>().unwrap_err().starts_with("names no log"));
     }
 }
