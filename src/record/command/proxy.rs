@@ -39,5 +39,5 @@ pub(crate) struct ProxyCommand {
 pub(crate) fn run(args: &ProxyCommand, shared: &Shared) -> Result<u8, Failure> {
     let mut options = options(&args.recording)?;
     options.proxies.insert(0, ProxyRoute::new(&args.listen, &args.to)?);
-    attach::record(options, args.seconds, None, shared)
+    attach::record(&options, args.seconds, None, shared)
 }

@@ -9,7 +9,7 @@ use wattrace_schema::{RequestStage, RequestStatus, TimestampNs};
 
 use super::client::Client;
 use super::requests::{Form, LoadRequest, RequestSet, check_extra};
-use super::{Arrival, LoadError, LoadOptions, RequestSource, schedule};
+use super::{Arrival, LoadError, LoadOptions, RequestSource, Say, schedule};
 use crate::Context;
 use crate::sampler::Punctuality;
 
@@ -116,7 +116,7 @@ impl Load {
     }
 
     /// Sends the warm-up requests, one after another; ends with the first that fails.
-    pub fn warm_up(&self, context: &Context, say: &(dyn Fn(&str) + Sync)) -> Sent {
+    pub fn warm_up(&self, context: &Context, say: &Say<'_>) -> Sent {
         let stage = Stage::new(self, context, RequestStage::Warmup, say);
         for index in 0..self.options.warm_up as usize {
             if !stage.send(&self.set.warm_up(index), None) || stage.lock().sent.failed > 0 {
@@ -127,7 +127,7 @@ impl Load {
     }
 
     /// Sends the formal requests, and comes back when every answer is there.
-    pub fn formal(&self, context: &Context, say: &(dyn Fn(&str) + Sync)) -> Sent {
+    pub fn formal(&self, context: &Context, say: &Say<'_>) -> Sent {
         self.note(context);
         let stage = Stage::new(self, context, RequestStage::Formal, say);
         match self.options.arrival {
@@ -289,7 +289,7 @@ struct Stage<'a> {
     load: &'a Load,
     context: &'a Context,
     stage: RequestStage,
-    say: &'a (dyn Fn(&str) + Sync),
+    say: &'a Say<'a>,
     state: Mutex<StageState>,
     /// The recording takes no more rows.
     is_closed: AtomicBool,
@@ -304,12 +304,7 @@ struct StageState {
 }
 
 impl<'a> Stage<'a> {
-    fn new(
-        load: &'a Load,
-        context: &'a Context,
-        stage: RequestStage,
-        say: &'a (dyn Fn(&str) + Sync),
-    ) -> Self {
+    fn new(load: &'a Load, context: &'a Context, stage: RequestStage, say: &'a Say<'a>) -> Self {
         let now_ns = context.clock.clock().monotonic_ns();
         let state = StageState {
             sent: Sent::default(),
@@ -447,7 +442,8 @@ mod tests {
             gate.leave();
             third.join().unwrap();
         });
-        assert_eq!((gate.state.lock().unwrap().inside, gate.held_back()), (2, 1));
+        let inside = gate.state.lock().unwrap().inside;
+        assert_eq!((inside, gate.held_back()), (2, 1));
     }
 
     /// 4 gaps in 2 s are 2 a second, and 6 at three times the speed.
