@@ -96,17 +96,19 @@ enum Endpoint {
 /// Send requests to a running service and record how they are answered
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each request is one row: when it was sent, when each chunk of the answer arrived, when it was complete,
-and the tokens that the server counted (usage). The formal window lasts from the first formal request to
-the end of the last answer. Ctrl-C breaks off what is under way, and the run is written.
+    after_help = "Each request is one row: when it was sent (before a connection is opened for it), when each chunk of
+the answer arrived, when it was complete, and the tokens that the server counted (usage). The formal
+window lasts from the first formal request to the end of the last answer. Ctrl-C breaks off what is
+under way, and the run is written.
 
 Examples:
   wattrace-record load --out archive/run-1 --power nvml --url http://127.0.0.1:8000 --model MODEL \\
-      --synthetic 200 --input-tokens 512 --output-tokens 128 --concurrency 16 --body '{\"ignore_eos\": true}'
+      --synthetic 200 --input-tokens 512 --output-tokens 128 --concurrency 16 \\
+      --body '{\"ignore_eos\": true}'
   wattrace-record load --out archive/run-2 --power nvml --url http://127.0.0.1:8000 --model MODEL \\
       --requests AzureLLMInferenceTrace_conv.csv --replay --send-seconds 600
   wattrace-record load --out archive/sweep --power nvml --url http://127.0.0.1:8000 --model MODEL \\
-      --requests prompts.jsonl --rates 1,2,4,8 --seconds-each 300     the runs sweep-rate-1, sweep-rate-2, ...
+      --requests prompts.jsonl --rates 1,2,4,8 --seconds-each 300        sweep-rate-1, sweep-rate-2, ...
 
 Power may be left out: such a run has latency and throughput and no energy."
 )]

@@ -16,11 +16,11 @@ use crate::exit::Failure;
 window is the whole recording. It ends with Ctrl-C, SIGTERM or --seconds.
 
 Example:
-  wattrace-record proxy --listen 127.0.0.1:8001 --to http://127.0.0.1:8000 --out archive/run-1 --power nvml
-  then let clients use http://127.0.0.1:8001
+  wattrace-record proxy --listen 127.0.0.1:8001 --to http://127.0.0.1:8000 \\
+      --out archive/run-1 --power nvml                   clients then use http://127.0.0.1:8001
 
-run and attach take --proxy 127.0.0.1:8001=http://127.0.0.1:8000 for the same. Power may be left out here:
-such a run has latency and throughput and no energy."
+run and attach take --proxy 127.0.0.1:8001=http://127.0.0.1:8000 for the same. Power may be left out
+here: such a run has latency and throughput and no energy."
 )]
 pub(crate) struct ProxyCommand {
     #[command(flatten)]

@@ -388,14 +388,18 @@ impl<'a> Stage<'a> {
         let context = self.context;
         let name = self.stage.name();
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let sent = state.sent;
+        let Sent { requests, failed, .. } = sent;
+        (self.say)(&format!("{requests} {name} requests, {failed} of them failed"));
         if let Some(p99_ns) = state.lateness.p99_ns() {
-            context.note(format!(
+            let lateness = format!(
                 "load: {name} requests were sent late by {:.3} ms (99 of 100) and by {:.3} ms at most",
                 p99_ns as f64 / 1e6,
                 state.lateness.worst_ns as f64 / 1e6
-            ));
+            );
+            (self.say)(&lateness);
+            context.note(lateness);
         }
-        let sent = state.sent;
         if sent.held_back > 0 {
             context.note(format!(
                 "load: {} requests had to wait for others, since {} were under way (--max-in-flight)",
