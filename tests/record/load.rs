@@ -477,6 +477,8 @@ fn each_rate_is_a_run_of_its_own() {
             "4",
             "--rates",
             "200,400.5",
+            "--repeats",
+            "2",
             "--requests-each",
             "6",
             "--warmup-count",
@@ -484,7 +486,12 @@ fn each_rate_is_a_run_of_its_own() {
         ],
     );
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
-    for (name, rate) in [("run-rate-200", 200.0), ("run-rate-400.5", 400.5)] {
+    for (name, rate) in [
+        ("run-rate-200-1", 200.0),
+        ("run-rate-400.5-1", 400.5),
+        ("run-rate-200-2", 200.0),
+        ("run-rate-400.5-2", 400.5),
+    ] {
         let run = place.run(name);
         assert_eq!(run.manifest.workload.request_rate, Some(rate));
         assert_eq!(of_stage(&run, RequestStage::Formal).len(), 6);
@@ -492,7 +499,7 @@ fn each_rate_is_a_run_of_its_own() {
     // No prompt is sent twice.
     let prompts: std::collections::BTreeSet<_> =
         server.asked().iter().map(|asked| asked.body["messages"].to_string()).collect();
-    assert_eq!(prompts.len(), 14);
+    assert_eq!(prompts.len(), 28);
 }
 
 #[test]

@@ -81,7 +81,11 @@ impl Load {
     /// Keys of `run.json` that follow from what is sent.
     #[must_use]
     pub fn description(&self) -> Value {
-        let (dataset, trace) = self.set.names(&self.options.source);
+        let (mut dataset, mut trace) = self.set.names(&self.options.source);
+        if !matches!(self.options.arrival, Arrival::Replay { .. }) {
+            // Only the lengths of a trace are used.
+            dataset = dataset.or(trace.take());
+        }
         let request_rate = match self.options.arrival {
             Arrival::Closed { .. } => None,
             Arrival::Poisson { rate } | Arrival::Constant { rate } => Some(rate),
