@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use wattrace_record::metrics::MetricsAddress;
 use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
+use wattrace_record::steps::StepsSpecification;
 
 use crate::command::load::{LoadArgs, LoadCommand};
 use crate::command::proxy::ProxyCommand;
@@ -64,6 +66,17 @@ pub(crate) struct Recording {
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,
+    /// Log of decode iterations to follow: FILE, command (the output of COMMAND), or one of them after an
+    /// engine, such as vllm=FILE (default: found out from its content); may be given several times
+    #[arg(long, value_name = "LOG")]
+    pub(crate) steps: Vec<StepsSpecification>,
+    /// Address of an engine's metrics in Prometheus' text, such as http://127.0.0.1:8000/metrics; may be
+    /// given several times
+    #[arg(long, value_name = "URL")]
+    pub(crate) metrics: Vec<MetricsAddress>,
+    /// Seconds between questions for metrics
+    #[arg(long, value_name = "S", default_value = "1", value_parser = question_interval)]
+    pub(crate) metrics_interval: Duration,
     /// Listen at LISTEN, pass everything on to the service at URL and back, and record the completions that
     /// go by, such as 127.0.0.1:8001=http://127.0.0.1:8000; may be given several times
     #[arg(long, value_name = "LISTEN=URL")]
@@ -188,6 +201,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         }
         _ => Err("expected seconds, from 0 to 31536000".into()),
     }
+}
+
+/// Time between questions to an engine, which also has other work.
+fn question_interval(text: &str) -> Result<Duration, String> {
+    let expected = || "expected seconds, from 0.05 to 3600".to_owned();
+    let interval = seconds(text).map_err(|_| expected())?;
+    let is_possible = (0.05..=3600.0).contains(&interval.as_secs_f64());
+    is_possible.then_some(interval).ok_or_else(expected)
 }
 
 fn interval(text: &str) -> Result<(String, f64), String> {

@@ -12,11 +12,13 @@ mod describe;
 pub mod lifecycle;
 pub mod live;
 pub mod load;
+pub mod metrics;
 pub mod proxy;
 mod recording;
 pub mod sampler;
 mod sink;
 pub mod source;
+pub mod steps;
 mod stop;
 pub mod store;
 

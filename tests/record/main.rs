@@ -10,5 +10,7 @@ mod lifecycle;
 mod load;
 mod nvml;
 mod proxy;
+mod server;
+mod steps;
 mod support;
 mod tree;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, test_kill_process};
 use wattrace_record::RecordingOptions;
 use wattrace_record::lifecycle::Event;
+use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Stage;
 
 use super::{begin, exit_code, listen, need_power, options, report, say};
@@ -20,6 +21,13 @@ const PROCESS_POLL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Attach, shared: &Shared) -> Result<u8, Failure> {
     need_power(&args.recording)?;
+    let follows_command = |steps: &&StepsSpecification| steps.place == LogPlace::Command;
+    if let Some(steps) = args.recording.steps.iter().find(follows_command) {
+        return Err(anyhow::anyhow!(
+            "--steps {steps}: nothing is run here; expected the FILE that the service logs to"
+        )
+        .into());
+    }
     let pid = args.pid.map(process).transpose()?;
     record(&options(&args.recording)?, args.seconds, pid, shared)
 }

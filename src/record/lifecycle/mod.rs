@@ -203,7 +203,7 @@ impl Procedure<'_> {
     }
 
     fn launch(&mut self) -> Result<(), Cut> {
-        let log = self.recording.logs().join("command.log");
+        let log = self.recording.path().command_log();
         self.recording.stamp(Stage::Launch)?;
         let service = Group::start(&self.plan.command, &log, SERVICE, self.sender)
             .map_err(|error| Cut::Failed(format!("cannot start COMMAND: {error}")))?;

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::typestate::WithBody;
+use ureq::{Agent, RequestBuilder};
 use wattrace_schema::RequestStatus;
 
 use super::requests::Api;
@@ -26,6 +27,10 @@ const BUFFER_BYTES: usize = 32 << 10;
 /// An idle connection is used again only while it is younger than this: servers close theirs after a few
 /// seconds (uvicorn and llama.cpp after 5 s), and a request that crosses the close would fail.
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);
+
+/// A request that finds its connection closed this soon has crossed the close and was not read: it is sent
+/// once more, on a connection of its own. llama.cpp closes after every streamed answer, without a word.
+const CROSSING_NS: i64 = 200_000_000;
 
 /// Longest time until a connection is there.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -115,13 +120,14 @@ impl Client {
     /// Sends a request and reads the answer to its end. Gives when it was sent, which is before a
     /// connection is opened for it, and what was seen.
     pub(super) fn send(&self, body: &[u8], clock: &dyn Clock) -> (i64, Observed) {
-        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
-        if let Some(ApiKey(key)) = &self.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
         let sent_ns = clock.monotonic_ns();
         let mut answer = Answer::default();
-        let observed = match request.send(body) {
+        let mut sent = self.post(IDLE_CONNECTION).send(body);
+        let is_young = clock.monotonic_ns().saturating_sub(sent_ns) < CROSSING_NS;
+        if is_young && sent.as_ref().is_err_and(is_closed) && !self.cancelled.is_raised() {
+            sent = self.post(Duration::ZERO).send(body);
+        }
+        let observed = match sent {
             Err(error) => self.broken(answer, &error, clock),
             Ok(mut response) => {
                 let content_type = response.headers().get("content-type");
@@ -135,6 +141,16 @@ impl Client {
             }
         };
         (sent_ns, self.without_key(observed))
+    }
+
+    /// A request on a connection that was idle for no longer than `idle`.
+    fn post(&self, idle: Duration) -> RequestBuilder<WithBody> {
+        let request = self.agent.post(&self.url).config().max_idle_age(idle).build();
+        let request = request.header("content-type", "application/json");
+        match &self.key {
+            Some(ApiKey(key)) => request.header("authorization", format!("Bearer {key}")),
+            None => request,
+        }
     }
 
     fn read(&self, mut answer: Answer, mut body: impl Read, clock: &dyn Clock) -> Observed {
@@ -183,6 +199,18 @@ impl Client {
         }
         observed
     }
+}
+
+/// Whether the connection ended before the answer began.
+fn is_closed(error: &ureq::Error) -> bool {
+    let ureq::Error::Io(error) = error else { return false };
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+    )
 }
 
 const CANCELLED: &str = "cancelled";
