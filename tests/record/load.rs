@@ -83,6 +83,8 @@ fn every_request_is_a_row_and_one_is_sent_after_the_other() {
         assert_eq!(asked.path, "/v1/chat/completions");
         assert_eq!(asked.header("accept-encoding"), Some("identity"));
         assert_eq!(asked.header("authorization"), None);
+        // Each on a connection of its own.
+        assert_eq!(asked.header("connection"), Some("close"));
         let body = &asked.body;
         assert_eq!(
             (&body["model"], &body["max_tokens"], &body["top_p"]),
