@@ -107,7 +107,7 @@ pub(crate) struct Recording {
 (every board within 5 % of its idle power for 30 s). Without --formal and --formal-seconds the formal
 window lasts until COMMAND ends by itself. Its output goes to logs/command.log of the run.
 
-Example:
+Examples:
   wattrace-record run --out archive/run-1 --power nvml --ready-url http://127.0.0.1:8000/health \\
       --warmup 'curl -sf http://127.0.0.1:8000/v1/completions -d @one.json' --formal ./benchmark.sh \\
       -- vllm serve MODEL
@@ -148,8 +148,6 @@ pub(crate) struct Run {
     /// Send the warm-up and formal requests from here, to this address of the service
     #[arg(long, value_name = "URL", id = "load_url")]
     pub(crate) load_url: Option<String>,
-    #[command(flatten)]
-    pub(crate) load: LoadArgs,
     /// Seconds that COMMAND may take to end before it is killed
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     pub(crate) shutdown_wait: Duration,
@@ -159,6 +157,9 @@ pub(crate) struct Run {
     /// Seconds to wait for that at most
     #[arg(long, value_name = "S", default_value = "600", value_parser = seconds)]
     pub(crate) release_wait: Duration,
+    // Last of the options: those after it would stand under its heading.
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
     /// The service and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

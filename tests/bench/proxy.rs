@@ -20,7 +20,7 @@ const REQUEST: &[u8] =
     b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Length: 2\r\n\r\n{}";
 
 const ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 46\r\n\r\n\
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 47\r\n\r\n\
                         data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n";
 
 fn main() {

@@ -41,7 +41,7 @@ impl CompletionServer {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (seen, answer) = (seen.clone(), answer.clone());
-                std::thread::spawn(move || serve(stream.unwrap(), &seen, &*answer));
+                std::thread::spawn(move || serve(&stream.unwrap(), &seen, &*answer));
             }
         });
         Self { address, asked }
@@ -57,7 +57,7 @@ impl CompletionServer {
     }
 }
 
-fn serve(stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &impl Fn(&Asked, &mut Reply)) {
+fn serve(stream: &TcpStream, seen: &Mutex<Vec<Asked>>, answer: &impl Fn(&Asked, &mut Reply)) {
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());

@@ -1,7 +1,6 @@
 //! `load`, and the requests of `run`: what was sent, and what is recorded of the answers.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Output;
 use std::sync::mpsc::channel;
 use std::sync::{Barrier, Mutex};
@@ -84,6 +83,8 @@ fn every_request_is_a_row_and_one_is_sent_after_the_other() {
         assert_eq!(asked.path, "/v1/chat/completions");
         assert_eq!(asked.header("accept-encoding"), Some("identity"));
         assert_eq!(asked.header("authorization"), None);
+        // Each on a connection of its own.
+        assert_eq!(asked.header("connection"), Some("close"));
         let body = &asked.body;
         assert_eq!(
             (&body["model"], &body["max_tokens"], &body["top_p"]),
@@ -337,9 +338,8 @@ fn a_request_that_takes_too_long_and_a_server_that_is_not_there() {
     );
     assert!(requests.t_first_token_ns[0].is_some());
 
-    // A port that nobody listens on: it was just given back.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("http://127.0.0.1:{port}");
+    // Nobody listens at the port of tcpmux.
+    let url = "http://127.0.0.1:1".to_owned();
     let output = place.output(&[
         "load",
         "--out",
@@ -479,6 +479,8 @@ fn each_rate_is_a_run_of_its_own() {
             "4",
             "--rates",
             "200,400.5",
+            "--repeats",
+            "2",
             "--requests-each",
             "6",
             "--warmup-count",
@@ -486,7 +488,12 @@ fn each_rate_is_a_run_of_its_own() {
         ],
     );
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
-    for (name, rate) in [("run-rate-200", 200.0), ("run-rate-400.5", 400.5)] {
+    for (name, rate) in [
+        ("run-rate-200-1", 200.0),
+        ("run-rate-400.5-1", 400.5),
+        ("run-rate-200-2", 200.0),
+        ("run-rate-400.5-2", 400.5),
+    ] {
         let run = place.run(name);
         assert_eq!(run.manifest.workload.request_rate, Some(rate));
         assert_eq!(of_stage(&run, RequestStage::Formal).len(), 6);
@@ -494,7 +501,7 @@ fn each_rate_is_a_run_of_its_own() {
     // No prompt is sent twice.
     let prompts: std::collections::BTreeSet<_> =
         server.asked().iter().map(|asked| asked.body["messages"].to_string()).collect();
-    assert_eq!(prompts.len(), 14);
+    assert_eq!(prompts.len(), 28);
 }
 
 #[test]

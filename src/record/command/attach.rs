@@ -22,18 +22,18 @@ pub(crate) fn run(args: &Attach, shared: &Shared) -> Result<u8, Failure> {
     need_power(&args.recording)?;
     runs_no_command(&args.recording)?;
     let pid = args.pid.map(process).transpose()?;
-    record(options(&args.recording)?, args.seconds, pid, shared)
+    record(&options(&args.recording)?, args.seconds, pid, shared)
 }
 
 /// Records until the time is over, the process ends or the user ends it.
 pub(super) fn record(
-    options: RecordingOptions,
+    options: &RecordingOptions,
     seconds: Option<Duration>,
     pid: Option<Pid>,
     shared: &Shared,
 ) -> Result<u8, Failure> {
     let (sender, events) = listen()?;
-    let mut recording = begin(&options, &sender)?;
+    let mut recording = begin(options, &sender, shared)?;
     recording.wait_for_first_reads(FIRST_READS);
     recording.stamp(Stage::FormalStart)?;
     say(shared)("recording; Ctrl-C ends it");

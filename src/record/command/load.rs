@@ -96,17 +96,19 @@ enum Endpoint {
 /// Send requests to a running service and record how they are answered
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each request is one row: when it was sent, when each chunk of the answer arrived, when it was complete,
-and the tokens that the server counted (usage). The formal window lasts from the first formal request to
-the end of the last answer. Ctrl-C breaks off what is under way, and the run is written.
+    after_help = "Each request is one row: when it was sent (before a connection is opened for it), when each chunk of
+the answer arrived, when it was complete, and the tokens that the server counted (usage). The formal
+window lasts from the first formal request to the end of the last answer. Ctrl-C breaks off what is
+under way, and the run is written.
 
 Examples:
   wattrace-record load --out archive/run-1 --power nvml --url http://127.0.0.1:8000 --model MODEL \\
-      --synthetic 200 --input-tokens 512 --output-tokens 128 --concurrency 16 --body '{\"ignore_eos\": true}'
+      --synthetic 200 --input-tokens 512 --output-tokens 128 --concurrency 16 \\
+      --body '{\"ignore_eos\": true}'
   wattrace-record load --out archive/run-2 --power nvml --url http://127.0.0.1:8000 --model MODEL \\
       --requests AzureLLMInferenceTrace_conv.csv --replay --send-seconds 600
   wattrace-record load --out archive/sweep --power nvml --url http://127.0.0.1:8000 --model MODEL \\
-      --requests prompts.jsonl --rates 1,2,4,8 --seconds-each 300     the runs sweep-rate-1, sweep-rate-2, ...
+      --requests prompts.jsonl --rates 1,2,4,8 --seconds-each 300        sweep-rate-1, sweep-rate-2, ...
 
 Power may be left out: such a run has latency and throughput and no energy."
 )]
@@ -133,6 +135,9 @@ pub(crate) struct LoadCommand {
     /// Requests of each rate
     #[arg(long, value_name = "N", value_parser = count, requires = "rates")]
     requests_each: Option<usize>,
+    /// Go through the rates so many times; five runs of each rate are what reports ask for
+    #[arg(long, value_name = "N", requires = "rates", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
 }
 
 impl LoadArgs {
@@ -207,7 +212,7 @@ pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
         let mut options = options(&args.recording)?;
         options.out = out.clone();
         options.description = options.description.over(load.description());
-        let recording = begin(&options, &sender)?;
+        let recording = begin(&options, &sender, shared)?;
         let plan = plan(load);
         let outcome = lifecycle::run(recording, &plan, &events, &sender, &say(shared))?;
         match finish(&outcome, shared)? {
@@ -246,8 +251,12 @@ fn steps(args: &LoadCommand, given: &LoadOptions) -> Result<Vec<(PathBuf, LoadOp
     }
     let path = RunPath::new(&args.recording.out)?;
     let mut steps = Vec::new();
-    for (index, rate) in args.rates.iter().enumerate() {
-        let out = path.archive.join(format!("{}-rate-{rate}", path.run_id));
+    // One repeat after the other, so that what drifts with time meets all rates alike.
+    let places =
+        (1..=args.repeats).flat_map(|repeat| args.rates.iter().map(move |rate| (repeat, rate)));
+    for (index, (repeat, rate)) in places.enumerate() {
+        let suffix = if args.repeats > 1 { format!("-{repeat}") } else { String::new() };
+        let out = path.archive.join(format!("{}-rate-{rate}{suffix}", path.run_id));
         if RunPath::new(&out)?.run().exists() || steps.iter().any(|(other, _)| *other == out) {
             let message = format!("\"{}\" exists already; choose another --out", out.display());
             return Err(anyhow::anyhow!(message).into());
@@ -256,7 +265,7 @@ fn steps(args: &LoadCommand, given: &LoadOptions) -> Result<Vec<(PathBuf, LoadOp
             arrival: Arrival::Poisson { rate: *rate },
             time: args.seconds_each,
             count: args.requests_each,
-            // Other prompts at each rate, so that none is in a prefix cache already.
+            // Other prompts and times in each run, so that none is in a prefix cache already.
             seed: given.seed.wrapping_add(index as u64),
             ..given.clone()
         };

@@ -53,7 +53,11 @@ fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
 }
 
 /// Begins to record, and says where requests are taken; that it can no longer be written arrives as an event.
-fn begin(options: &RecordingOptions, sender: &Sender<Event>) -> Result<Recording, Failure> {
+fn begin(
+    options: &RecordingOptions,
+    sender: &Sender<Event>,
+    shared: &Shared,
+) -> Result<Recording, Failure> {
     let failed = sender.clone();
     let recording = Recording::start(options, Arc::new(SystemClock), move || {
         // If nobody listens any more, the end of the recording meets the error by itself.
@@ -61,10 +65,11 @@ fn begin(options: &RecordingOptions, sender: &Sender<Event>) -> Result<Recording
     })?;
     for proxy in recording.proxies() {
         let (address, server) = (proxy.address(), proxy.server());
-        to_stderr(&format!("requests to http://{address} go to {server} and are recorded"));
+        let say = say(shared);
+        say(&format!("requests to http://{address} go to {server} and are recorded"));
         if !address.ip().is_loopback() {
             let warning = "other machines can reach this address, and the service through it";
-            to_stderr(&format!("warning: {address}: {warning}"));
+            say(&format!("warning: {address}: {warning}"));
         }
     }
     Ok(recording)

@@ -16,11 +16,11 @@ use crate::exit::Failure;
 window is the whole recording. It ends with Ctrl-C, SIGTERM or --seconds.
 
 Example:
-  wattrace-record proxy --listen 127.0.0.1:8001 --to http://127.0.0.1:8000 --out archive/run-1 --power nvml
-  then let clients use http://127.0.0.1:8001
+  wattrace-record proxy --listen 127.0.0.1:8001 --to http://127.0.0.1:8000 \\
+      --out archive/run-1 --power nvml                   clients then use http://127.0.0.1:8001
 
-run and attach take --proxy 127.0.0.1:8001=http://127.0.0.1:8000 for the same. Power may be left out here:
-such a run has latency and throughput and no energy."
+run and attach take --proxy 127.0.0.1:8001=http://127.0.0.1:8000 for the same. Power may be left out
+here: such a run has latency and throughput and no energy."
 )]
 pub(crate) struct ProxyCommand {
     #[command(flatten)]
@@ -40,5 +40,5 @@ pub(crate) fn run(args: &ProxyCommand, shared: &Shared) -> Result<u8, Failure> {
     runs_no_command(&args.recording)?;
     let mut options = options(&args.recording)?;
     options.proxies.insert(0, ProxyRoute::new(&args.listen, &args.to)?);
-    attach::record(options, args.seconds, None, shared)
+    attach::record(&options, args.seconds, None, shared)
 }

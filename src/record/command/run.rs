@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
         options.description = options.description.over(load.description());
     }
     let (sender, events) = listen()?;
-    let recording = super::begin(&options, &sender)?;
+    let recording = super::begin(&options, &sender, shared)?;
     let outcome = lifecycle::run(recording, &plan, &events, &sender, &say(shared))?;
     let own = finish(&outcome, shared)?;
     Ok(if outcome.code == 0 { own.code() } else { outcome.code })

@@ -504,4 +504,34 @@ mod tests {
         );
         assert_eq!(refusal(500, &"x".repeat(1000)).len(), 203);
     }
+
+    proptest::proptest! {
+        /// Whatever a server sends, there is an outcome, and tokens are timed in the order of arrival.
+        #[test]
+        fn no_answer_makes_it_panic(
+            status in 0_u16..1000,
+            content_type in "(text/event-stream|application/json|)",
+            pieces in proptest::collection::vec(
+                "(data: |\n|\n\n|\\[DONE\\]|\\{\"choices\":|\\[|\\{|\"delta\":|\"content\":|\"a\"|\\}|\\]|1|null|[ -~]{0,4}){0,12}",
+                0..8,
+            ),
+            is_complete in proptest::prelude::any::<bool>(),
+        ) {
+            let mut answer = Answer::default();
+            answer.head(status, &content_type);
+            for (t_ns, piece) in pieces.iter().enumerate() {
+                answer.push(piece.as_bytes(), t_ns as i64);
+            }
+            let end_ns = pieces.len() as i64;
+            let observed = if is_complete {
+                answer.complete(end_ns)
+            } else {
+                answer.broken(RequestStatus::Cancelled, "gone", end_ns)
+            };
+            let gaps_ns = observed.gaps_ns.unwrap_or_default().iter().sum::<u64>() as i64;
+            proptest::prop_assert!(observed.first_token_ns.unwrap_or(0) + gaps_ns <= end_ns);
+            let has_cause = observed.error.is_some();
+            proptest::prop_assert_eq!(observed.status == RequestStatus::Ok, !has_cause);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::Context;
 use crate::live::Release;
-use crate::load::{Load, Sent};
+use crate::load::{Load, Say, Sent};
 use crate::recording::{RecordError, Recording};
 use crate::store::{Joined, Stage, StoreError};
 
@@ -127,7 +127,7 @@ pub fn run(
     plan: &Plan,
     events: &Receiver<Event>,
     sender: &Sender<Event>,
-    say: &(dyn Fn(&str) + Sync),
+    say: &Say<'_>,
 ) -> Result<Outcome, RecordError> {
     let mut procedure = Procedure {
         recording: &recording,
@@ -172,7 +172,7 @@ struct Procedure<'a> {
     plan: &'a Plan,
     events: &'a Receiver<Event>,
     sender: &'a Sender<Event>,
-    say: &'a (dyn Fn(&str) + Sync),
+    say: &'a Say<'a>,
     service: Option<Group>,
     commands: u32,
     formal_code: Option<u8>,
@@ -306,7 +306,7 @@ impl Procedure<'_> {
     fn drive(
         &self,
         load: &Load,
-        stage: fn(&Load, &Context, &(dyn Fn(&str) + Sync)) -> Sent,
+        stage: fn(&Load, &Context, &Say<'_>) -> Sent,
     ) -> (Sent, Result<(), Cut>) {
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| {

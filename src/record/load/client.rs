@@ -24,13 +24,9 @@ const READ_BYTES: usize = 16 << 10;
 /// Buffers of a connection. The head of an answer has to fit.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// An idle connection is used again only while it is younger than this: servers close theirs after a few
-/// seconds (uvicorn and llama.cpp after 5 s), and a request that crosses the close would fail.
+/// An idle connection with encryption is used again only while it is younger than this: servers close
+/// theirs after a few seconds (uvicorn after 5 s), and a request that crosses the close fails.
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);
-
-/// A request that finds its connection closed this soon has crossed the close and was not read: it is sent
-/// once more, on a connection of its own. llama.cpp closes after every streamed answer, without a word.
-const CROSSING_NS: i64 = 200_000_000;
 
 /// Longest time until a connection is there.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -62,6 +58,7 @@ impl fmt::Debug for ApiKey {
 pub(super) struct Client {
     agent: Agent,
     url: String,
+    is_encrypted: bool,
     key: Option<ApiKey>,
     timeout: Duration,
     cancelled: Stop,
@@ -90,12 +87,14 @@ impl Client {
             .max_idle_age(IDLE_CONNECTION)
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(options.timeout));
-        if url.scheme_str() == Some("https") {
+        let is_encrypted = url.scheme_str() == Some("https");
+        if is_encrypted {
             config = config.tls_config(tls()?);
         }
         Ok(Self {
             agent: config.build().new_agent(),
             url: url.to_string(),
+            is_encrypted,
             key: options.key.clone(),
             timeout: options.timeout,
             cancelled: Stop::new(),
@@ -120,14 +119,10 @@ impl Client {
     /// Sends a request and reads the answer to its end. Gives when it was sent, which is before a
     /// connection is opened for it, and what was seen.
     pub(super) fn send(&self, body: &[u8], clock: &dyn Clock) -> (i64, Observed) {
+        let request = self.post();
         let sent_ns = clock.monotonic_ns();
         let mut answer = Answer::default();
-        let mut sent = self.post(IDLE_CONNECTION).send(body);
-        let is_young = clock.monotonic_ns().saturating_sub(sent_ns) < CROSSING_NS;
-        if is_young && sent.as_ref().is_err_and(is_closed) && !self.cancelled.is_raised() {
-            sent = self.post(Duration::ZERO).send(body);
-        }
-        let observed = match sent {
+        let observed = match request.send(body) {
             Err(error) => self.broken(answer, &error, clock),
             Ok(mut response) => {
                 let content_type = response.headers().get("content-type");
@@ -143,10 +138,14 @@ impl Client {
         (sent_ns, self.without_key(observed))
     }
 
-    /// A request on a connection that was idle for no longer than `idle`.
-    fn post(&self, idle: Duration) -> RequestBuilder<WithBody> {
-        let request = self.agent.post(&self.url).config().max_idle_age(idle).build();
-        let request = request.header("content-type", "application/json");
+    /// A request. Without encryption a new connection takes a few microseconds on the same machine, and one
+    /// that is used again may just be closing: llama.cpp's server closes after every streamed answer,
+    /// without a word. So each request has its own; sending one twice would be worse.
+    fn post(&self) -> RequestBuilder<WithBody> {
+        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
+        if !self.is_encrypted {
+            request = request.header("connection", "close");
+        }
         match &self.key {
             Some(ApiKey(key)) => request.header("authorization", format!("Bearer {key}")),
             None => request,
@@ -199,18 +198,6 @@ impl Client {
         }
         observed
     }
-}
-
-/// Whether the connection ended before the answer began.
-fn is_closed(error: &ureq::Error) -> bool {
-    let ureq::Error::Io(error) = error else { return false };
-    matches!(
-        error.kind(),
-        ErrorKind::UnexpectedEof
-            | ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe
-    )
 }
 
 const CANCELLED: &str = "cancelled";

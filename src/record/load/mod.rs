@@ -13,6 +13,9 @@ pub use client::ApiKey;
 pub use requests::{Api, RequestSource};
 pub use sender::{Load, Sent};
 
+/// Takes a line of progress now and then.
+pub type Say<'a> = dyn Fn(&str) + Sync + 'a;
+
 /// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival {

@@ -245,7 +245,7 @@ impl RequestSet {
 const WARM_UP_TOKENS: u32 = 128;
 
 impl Content {
-    /// Words of all its texts.
+    /// Words of all its texts, and token ids.
     fn words(&self) -> u32 {
         fn count(value: &Value) -> usize {
             match value {
@@ -254,7 +254,8 @@ impl Content {
                 Value::Object(fields) => {
                     fields.get("content").or(fields.get("text")).map_or(0, count)
                 }
-                Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+                Value::Number(_) => 1,
+                Value::Null | Value::Bool(_) => 0,
             }
         }
         let (Self::Prompt(value) | Self::Messages(value)) = self;
@@ -388,13 +389,23 @@ fn read_listed(path: &Path, api: Api, notes: &mut Vec<String>) -> Result<Vec<Lis
 fn listed(mut fields: Map<String, Value>, api: Api) -> Result<Listed, String> {
     let content = match (fields.remove("prompt"), fields.remove("messages")) {
         (Some(prompt @ Value::String(_)), None) => Content::Prompt(prompt),
+        // Numbers of tokens, whose count is exact.
+        (Some(prompt @ Value::Array(_)), None) if api == Api::Completions => {
+            Content::Prompt(prompt)
+        }
         (None, Some(messages @ Value::Array(_))) if api == Api::Chat => Content::Messages(messages),
         (None, Some(Value::Array(_))) => {
             return Err(
                 "has messages, which only the chat endpoint takes; expected a prompt".into()
             );
         }
-        _ => return Err("expected either a text \"prompt\" or a list of \"messages\"".into()),
+        _ => {
+            let expected = match api {
+                Api::Chat => "expected either a text \"prompt\" or a list of \"messages\"",
+                Api::Completions => "expected a \"prompt\", a text or a list of token ids",
+            };
+            return Err(expected.into());
+        }
     };
     let mut tokens = |key: &str| match fields.remove(key) {
         None | Some(Value::Null) => Ok(None),
@@ -518,6 +529,15 @@ mod tests {
         assert_eq!(second["prompt"].as_str().unwrap().split(' ').count(), 4);
         assert_eq!(second["max_tokens"], 20);
         assert_eq!(set.request(1).id, "request-2");
+    }
+
+    #[test]
+    fn a_prompt_of_token_ids_is_sent_as_it_is() {
+        let set =
+            set(Api::Completions, "r", "{\"prompt\": [5, 6, 7], \"max_tokens\": 2}\n").unwrap();
+        assert_eq!(body(&set.request(0))["prompt"], json!([5, 6, 7]));
+        let warm_up = body(&set.warm_up(0));
+        assert_eq!(warm_up["prompt"].as_str().unwrap().split(' ').count(), 3);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use wattrace_schema::{RequestStage, RequestStatus, TimestampNs};
 
 use super::client::Client;
 use super::requests::{Form, LoadRequest, RequestSet, check_extra};
-use super::{Arrival, LoadError, LoadOptions, RequestSource, schedule};
+use super::{Arrival, LoadError, LoadOptions, RequestSource, Say, schedule};
 use crate::Context;
 use crate::sampler::Punctuality;
 
@@ -81,7 +81,11 @@ impl Load {
     /// Keys of `run.json` that follow from what is sent.
     #[must_use]
     pub fn description(&self) -> Value {
-        let (dataset, trace) = self.set.names(&self.options.source);
+        let (mut dataset, mut trace) = self.set.names(&self.options.source);
+        if !matches!(self.options.arrival, Arrival::Replay { .. }) {
+            // Only the lengths of a trace are used.
+            dataset = dataset.or(trace.take());
+        }
         let request_rate = match self.options.arrival {
             Arrival::Closed { .. } => None,
             Arrival::Poisson { rate } | Arrival::Constant { rate } => Some(rate),
@@ -116,7 +120,7 @@ impl Load {
     }
 
     /// Sends the warm-up requests, one after another; ends with the first that fails.
-    pub fn warm_up(&self, context: &Context, say: &(dyn Fn(&str) + Sync)) -> Sent {
+    pub fn warm_up(&self, context: &Context, say: &Say<'_>) -> Sent {
         let stage = Stage::new(self, context, RequestStage::Warmup, say);
         for index in 0..self.options.warm_up as usize {
             if !stage.send(&self.set.warm_up(index), None) || stage.lock().sent.failed > 0 {
@@ -127,7 +131,7 @@ impl Load {
     }
 
     /// Sends the formal requests, and comes back when every answer is there.
-    pub fn formal(&self, context: &Context, say: &(dyn Fn(&str) + Sync)) -> Sent {
+    pub fn formal(&self, context: &Context, say: &Say<'_>) -> Sent {
         self.note(context);
         let stage = Stage::new(self, context, RequestStage::Formal, say);
         match self.options.arrival {
@@ -289,7 +293,7 @@ struct Stage<'a> {
     load: &'a Load,
     context: &'a Context,
     stage: RequestStage,
-    say: &'a (dyn Fn(&str) + Sync),
+    say: &'a Say<'a>,
     state: Mutex<StageState>,
     /// The recording takes no more rows.
     is_closed: AtomicBool,
@@ -304,12 +308,7 @@ struct StageState {
 }
 
 impl<'a> Stage<'a> {
-    fn new(
-        load: &'a Load,
-        context: &'a Context,
-        stage: RequestStage,
-        say: &'a (dyn Fn(&str) + Sync),
-    ) -> Self {
+    fn new(load: &'a Load, context: &'a Context, stage: RequestStage, say: &'a Say<'a>) -> Self {
         let now_ns = context.clock.clock().monotonic_ns();
         let state = StageState {
             sent: Sent::default(),
@@ -393,14 +392,18 @@ impl<'a> Stage<'a> {
         let context = self.context;
         let name = self.stage.name();
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let sent = state.sent;
+        let Sent { requests, failed, .. } = sent;
+        (self.say)(&format!("{requests} {name} requests, {failed} of them failed"));
         if let Some(p99_ns) = state.lateness.p99_ns() {
-            context.note(format!(
+            let lateness = format!(
                 "load: {name} requests were sent late by {:.3} ms (99 of 100) and by {:.3} ms at most",
                 p99_ns as f64 / 1e6,
                 state.lateness.worst_ns as f64 / 1e6
-            ));
+            );
+            (self.say)(&lateness);
+            context.note(lateness);
         }
-        let sent = state.sent;
         if sent.held_back > 0 {
             context.note(format!(
                 "load: {} requests had to wait for others, since {} were under way (--max-in-flight)",
@@ -447,7 +450,8 @@ mod tests {
             gate.leave();
             third.join().unwrap();
         });
-        assert_eq!((gate.state.lock().unwrap().inside, gate.held_back()), (2, 1));
+        let inside = gate.state.lock().unwrap().inside;
+        assert_eq!((inside, gate.held_back()), (2, 1));
     }
 
     /// 4 gaps in 2 s are 2 a second, and 6 at three times the speed.

@@ -84,6 +84,8 @@ impl Forwarder {
     pub(super) fn accept(self: Arc<Self>, listener: &TcpListener) {
         while !self.stopped.is_raised() {
             match listener.accept() {
+                // The last connection only wakes this thread.
+                Ok(_) if self.stopped.is_raised() => return,
                 Ok((client, _)) => self.clone().take(client),
                 Err(_) if self.stopped.wait_for(ACCEPT_PAUSE) => return,
                 Err(error) => {
