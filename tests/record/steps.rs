@@ -276,7 +276,7 @@ fn statistics_that_are_given_once_are_asked_for_until_the_end() {
     for text in [
         format!("(trtllm): {answers} answers"),
         format!("iterations missing between those that were polled: {}", answers - 1),
-        format!("dated by when they were seen, at most"),
+        "dated by when they were seen, at most".to_owned(),
     ] {
         assert!(notes.contains(&text), "{notes}");
     }

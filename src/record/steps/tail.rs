@@ -54,6 +54,15 @@ struct OpenFile {
 
 impl OpenFile {
     fn new(path: &Path) -> io::Result<Option<Self>> {
+        match fs::metadata(path) {
+            // Opening a pipe would wait for its writer.
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "is no regular file"));
+            }
+            Ok(_) => (),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -104,8 +113,7 @@ impl Tail {
         self.counts
     }
 
-    /// Gives `take` every line that is whole by now. Where it returns `false`, reading ends for now and
-    /// goes on with the next line.
+    /// Gives `take` every line that is whole by now.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -319,6 +327,8 @@ mod tests {
         assert_eq!(head, b"old\n");
         log.append(b"lf\nnew\n");
         assert_eq!(log.read(), ["lf", "new"]);
+        let error = Tail::from_end(log.folder.path(), 4).unwrap_err();
+        assert_eq!(error.to_string(), "is no regular file");
         let (mut tail, head) = Tail::from_end(&log.folder.path().join("later"), 4).unwrap();
         assert!(head.is_empty());
         fs::write(log.folder.path().join("later"), "first\n").unwrap();
