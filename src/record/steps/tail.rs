@@ -282,6 +282,23 @@ mod tests {
     }
 
     #[test]
+    fn wherever_a_look_falls_the_lines_are_the_same() {
+        let text = "one\n\nz\u{fc}rich\r\nlast\n".as_bytes();
+        for first in 0..=text.len() {
+            for second in first..=text.len() {
+                let mut log = Log::new();
+                let mut lines = Vec::new();
+                for part in [&text[..first], &text[first..second], &text[second..]] {
+                    log.append(part);
+                    lines.extend(log.read());
+                }
+                assert_eq!(lines, ["one", "", "z\u{fc}rich\r", "last"], "{first} {second}");
+                assert!(log.finish().0.is_empty());
+            }
+        }
+    }
+
+    #[test]
     fn a_rotated_file_is_read_to_its_end_before_the_next() {
         let mut log = Log::new();
         log.append(b"one\n");
