@@ -52,6 +52,7 @@ browser:
 
 test: toolchain python browser
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
+	sh tests/served.sh "$(BUILT)/debug/wattrace" "$(BUILT)/tmp/served"
 
 wheel: toolchain python
 	$(CARGO) build --workspace
@@ -74,4 +75,4 @@ golden: toolchain
 
 bench: toolchain python
 	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --profile dev --workspace \
-	  --bench whole_program --bench analysis --bench import --bench recorder
+	  --bench whole_program --bench analysis --bench import --bench recorder --bench proxy

@@ -5,7 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use wattrace_record::metrics::MetricsAddress;
+use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
+use wattrace_record::steps::StepsSpecification;
+
+use crate::command::load::{LoadArgs, LoadCommand};
+use crate::command::proxy::ProxyCommand;
 
 /// Records power, requests and decode steps while a service is measured, into a run that `wattrace`
 /// analyses.
@@ -15,7 +21,9 @@ use wattrace_record::source::SourceSpecification;
   wattrace-record run --out archive/run-1 --power nvml --ready-log 'startup complete' \\
       --formal ./benchmark.sh -- vllm serve MODEL       the whole lifecycle of a service
   wattrace-record attach --out archive/run-2 --power nvml --seconds 120
-  wattrace-record convert archive/run-3                  finish a run that was cut off
+  wattrace-record load --out archive/run-3 --power nvml --url http://127.0.0.1:8000 --model MODEL \\
+      --requests prompts.jsonl --concurrency 16          requests to a running service, and its power
+  wattrace-record convert archive/run-4                  finish a run that was cut off
 
 Exit codes: 0 done, or the exit code of the command that was run; 1 done, but something was lost; 2 bad
 usage, or the run could not be recorded; 3 nothing to convert; 130 interrupted (the run is written).")]
@@ -41,6 +49,8 @@ pub(crate) struct Shared {
 pub(crate) enum Command {
     Run(Box<Run>),
     Attach(Box<Attach>),
+    Load(Box<LoadCommand>),
+    Proxy(Box<ProxyCommand>),
     Convert(Convert),
 }
 
@@ -51,11 +61,27 @@ pub(crate) struct Recording {
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
     /// Power source: nvml, rapl, hwmon or replay=FILE; may be given several times
-    #[arg(long, value_name = "SOURCE", required = true)]
+    #[arg(long, value_name = "SOURCE")]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,
+    /// Log of decode iterations to follow: FILE, command (the output of COMMAND), or one of them after an
+    /// engine (vllm, sglang, trtllm, llamacpp), such as vllm=FILE; without one it is found out from the
+    /// content. trtllm=URL asks for iteration statistics. May be given several times
+    #[arg(long, value_name = "LOG")]
+    pub(crate) steps: Vec<StepsSpecification>,
+    /// Address of an engine's metrics in Prometheus' text, such as http://127.0.0.1:8000/metrics; may be
+    /// given several times
+    #[arg(long, value_name = "URL")]
+    pub(crate) metrics: Vec<MetricsAddress>,
+    /// Seconds between questions for metrics and statistics
+    #[arg(long, value_name = "S", default_value = "1", value_parser = question_interval)]
+    pub(crate) metrics_interval: Duration,
+    /// Listen at LISTEN, pass everything on to the service at URL and back, and record the completions that
+    /// go by, such as 127.0.0.1:8001=http://127.0.0.1:8000; may be given several times
+    #[arg(long, value_name = "LISTEN=URL")]
+    pub(crate) proxy: Vec<ProxyRoute>,
     /// JSON file with keys of run.json that describe the run: model, hardware, engine, workload,
     /// configuration, setting, cell, split, block, kind
     #[arg(long, value_name = "FILE")]
@@ -81,9 +107,12 @@ pub(crate) struct Recording {
 (every board within 5 % of its idle power for 30 s). Without --formal and --formal-seconds the formal
 window lasts until COMMAND ends by itself. Its output goes to logs/command.log of the run.
 
-Example:
+Examples:
   wattrace-record run --out archive/run-1 --power nvml --ready-url http://127.0.0.1:8000/health \\
       --warmup 'curl -sf http://127.0.0.1:8000/v1/completions -d @one.json' --formal ./benchmark.sh \\
+      -- vllm serve MODEL
+  wattrace-record run --out archive/run-2 --power nvml --ready-url http://127.0.0.1:8000/health \\
+      --load-url http://127.0.0.1:8000 --model MODEL --requests prompts.jsonl --rate 2 \\
       -- vllm serve MODEL"
 )]
 pub(crate) struct Run {
@@ -105,17 +134,20 @@ pub(crate) struct Run {
     #[arg(long, value_name = "S", default_value = "1800", value_parser = seconds)]
     pub(crate) ready_wait: Duration,
     /// Shell command that sends one warm-up request
-    #[arg(long, value_name = "SHELL")]
+    #[arg(long, value_name = "SHELL", conflicts_with = "load_url")]
     pub(crate) warmup: Option<String>,
     /// How many warm-up requests
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) warmup_count: u32,
     /// Shell command that sends the formal requests and ends with the last
-    #[arg(long, value_name = "SHELL")]
+    #[arg(long, value_name = "SHELL", conflicts_with = "load_url")]
     pub(crate) formal: Option<String>,
     /// Length of the formal window, where nothing is sent from here
-    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "formal")]
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with_all = ["formal", "load_url"])]
     pub(crate) formal_seconds: Option<Duration>,
+    /// Send the warm-up and formal requests from here, to this address of the service
+    #[arg(long, value_name = "URL", id = "load_url")]
+    pub(crate) load_url: Option<String>,
     /// Seconds that COMMAND may take to end before it is killed
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     pub(crate) shutdown_wait: Duration,
@@ -125,6 +157,9 @@ pub(crate) struct Run {
     /// Seconds to wait for that at most
     #[arg(long, value_name = "S", default_value = "600", value_parser = seconds)]
     pub(crate) release_wait: Duration,
+    // Last of the options: those after it would stand under its heading.
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
     /// The service and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -161,13 +196,21 @@ pub(crate) struct Convert {
 }
 
 /// A length of time; none is longer than a year, which leaves room in every sum of times.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => {
             Ok(Duration::from_secs_f64(seconds))
         }
         _ => Err("expected seconds, from 0 to 31536000".into()),
     }
+}
+
+/// Time between questions to an engine, which also has other work.
+fn question_interval(text: &str) -> Result<Duration, String> {
+    let expected = || "expected seconds, from 0.05 to 3600".to_owned();
+    let interval = seconds(text).map_err(|_| expected())?;
+    let is_possible = (0.05..=3600.0).contains(&interval.as_secs_f64());
+    is_possible.then_some(interval).ok_or_else(expected)
 }
 
 fn interval(text: &str) -> Result<(String, f64), String> {

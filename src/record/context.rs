@@ -1,9 +1,11 @@
 //! What every thread of a recording shares.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use wattrace_schema::RequestStage;
 
 use crate::clock::{Clock, RunClock};
 use crate::{Sink, Stop};
@@ -36,6 +38,8 @@ pub struct Context {
     pub stop: Stop,
     failures: Mutex<BTreeMap<(String, String, String), u64>>,
     notes: Mutex<Vec<String>>,
+    /// Start of the formal window, run time; the latest time of all while it has not begun.
+    formal_start_ns: AtomicI64,
 }
 
 impl Context {
@@ -48,7 +52,21 @@ impl Context {
             stop: Stop::new(),
             failures: Mutex::default(),
             notes: Mutex::default(),
+            formal_start_ns: AtomicI64::new(i64::MAX),
         }
+    }
+
+    /// Notes when the formal window began, run time.
+    pub(crate) fn begin_formal(&self, t_ns: i64) {
+        self.formal_start_ns.store(t_ns, Ordering::Relaxed);
+    }
+
+    /// The stage of a request that somebody else sent at this run time: what comes before the formal
+    /// window warms up.
+    #[must_use]
+    pub fn stage_at(&self, t_ns: i64) -> RequestStage {
+        let is_formal = t_ns >= self.formal_start_ns.load(Ordering::Relaxed);
+        if is_formal { RequestStage::Formal } else { RequestStage::Warmup }
     }
 
     /// Counts a failure that lost a value but not the recording. `cause` is a short text without

@@ -42,6 +42,24 @@ impl Description {
         Ok(Self(value))
     }
 
+    /// What the user says, and of `defaults`, an object of objects, what the user does not say.
+    #[must_use]
+    pub fn over(mut self, defaults: Value) -> Self {
+        let Value::Object(defaults) = defaults else { return self };
+        for (key, value) in defaults {
+            match (self.0.get_mut(&key), value) {
+                (Some(Value::Object(given)), Value::Object(default)) => {
+                    for (key, value) in default {
+                        given.entry(key).or_insert(value);
+                    }
+                }
+                (Some(_), _) => (),
+                (None, value) => drop(self.0.insert(key, value)),
+            }
+        }
+        self
+    }
+
     /// The manifest with what the user says; in objects, keys that are not given keep their value.
     ///
     /// # Errors
@@ -86,6 +104,18 @@ mod tests {
         assert_eq!(manifest.cell.as_deref(), Some("b8"));
         assert_eq!((manifest.model.name.as_str(), manifest.hardware.count), ("qwen", 8));
         assert_eq!(manifest.hardware.hbm_bandwidth_gb_s, Some(4800.0));
+    }
+
+    #[test]
+    fn what_the_user_says_stands_over_what_follows_from_the_options() {
+        let said = Description::parse(r#"{"model": {"name": "qwen"}, "cell": "a"}"#).unwrap();
+        let defaults = serde_json::json!({
+            "model": {"name": "served-name", "dtype": "bf16"}, "workload": {"request_rate": 2},
+        });
+        let manifest = said.over(defaults).apply(manifest()).unwrap();
+        assert_eq!(manifest.model.name, "qwen");
+        assert_eq!(manifest.model.dtype.as_deref(), Some("bf16"));
+        assert_eq!(manifest.workload.request_rate, Some(2.0));
     }
 
     #[test]

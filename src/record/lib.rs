@@ -5,15 +5,20 @@
 //! comes from one monotonic clock ([`clock`]).
 
 pub mod clock;
+pub mod completion;
 mod context;
 mod cost;
 mod describe;
 pub mod lifecycle;
 pub mod live;
+pub mod load;
+pub mod metrics;
+pub mod proxy;
 mod recording;
 pub mod sampler;
 mod sink;
 pub mod source;
+pub mod steps;
 mod stop;
 pub mod store;
 

@@ -16,6 +16,8 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(args) => command::run::run(args, &cli.shared),
         Command::Attach(args) => command::attach::run(args, &cli.shared),
+        Command::Load(args) => command::load::run(args, &cli.shared),
+        Command::Proxy(args) => command::proxy::run(args, &cli.shared),
         Command::Convert(args) => command::convert::run(args, &cli.shared),
     };
     let code = result.unwrap_or_else(|failure| {

@@ -14,8 +14,11 @@ use crate::context::Context;
 use crate::cost::Cost;
 use crate::describe::{Description, DescriptionError};
 use crate::live::Live;
+use crate::metrics::{self, MetricsAddress};
+use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
 use crate::source::{self, PowerSource, SourceError, SourceOptions, SourceSpecification};
+use crate::steps::{self, LogPlace, StepsSource, StepsSpecification};
 use crate::store::{Joined, RunPath, Stage, Store, StoreError};
 
 /// What is recorded, and where to.
@@ -29,6 +32,14 @@ pub struct RecordingOptions {
     pub intervals_ms: Vec<(String, f64)>,
     /// What opening a source may depend on.
     pub source: SourceOptions,
+    /// Logs of decode iterations.
+    pub steps: Vec<StepsSpecification>,
+    /// Where engines give their metrics.
+    pub metrics: Vec<MetricsAddress>,
+    /// Time between questions for metrics.
+    pub metrics_interval: Duration,
+    /// Proxies that observe requests on their way.
+    pub proxies: Vec<ProxyRoute>,
     /// Keys of `run.json` that the user gives.
     pub description: Description,
     /// Time between writes to disk.
@@ -48,6 +59,9 @@ pub enum RecordError {
     /// The files cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A proxy cannot listen.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The description does not fit `run.json`.
     #[error(transparent)]
     Description(#[from] DescriptionError),
@@ -58,6 +72,15 @@ pub enum RecordError {
         id: String,
         /// Ids of the recording's sources.
         known: String,
+    },
+    /// A log of decode iterations is there and cannot be read.
+    #[error("cannot read \"{}\"", path.display())]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// The operating system gives no more threads.
     #[error("cannot start a thread")]
@@ -76,6 +99,9 @@ pub struct Recording {
     /// Raised when the last rows were handed over and the writer should end.
     last_flush: Arc<Stop>,
     samplers: Vec<JoinHandle<()>>,
+    /// Those that follow logs and ask for metrics.
+    followers: Vec<JoinHandle<()>>,
+    proxies: Vec<Proxy>,
     writer: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -92,7 +118,11 @@ impl Recording {
     ) -> Result<Self, RecordError> {
         let sources = open_sources(options)?;
         let path = RunPath::new(&options.out)?;
+        let logs = open_logs(options, &path)?;
         let context = Arc::new(Context::new(clock));
+        let proxies: Result<Vec<_>, _> =
+            options.proxies.iter().map(|route| Proxy::bind(route, context.clone())).collect();
+        let proxies = proxies?;
         let manifest = manifest(options, &path, &sources)?;
         let kind = manifest.kind;
         let store = Store::create(
@@ -131,7 +161,22 @@ impl Recording {
             flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
         };
         let writer = spawn("writer", move || writer.run(&failed))?;
-        Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, writer })
+        let followers = spawn_followers(&context, options, logs)?;
+        for proxy in &proxies {
+            proxy.open()?;
+        }
+        Ok(Self {
+            context,
+            live,
+            store,
+            punctuality,
+            kind,
+            last_flush,
+            samplers,
+            followers,
+            proxies,
+            writer,
+        })
     }
 
     /// What further threads of the recording need.
@@ -144,6 +189,17 @@ impl Recording {
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The proxies, in the order of the options.
+    #[must_use]
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    /// Closes the proxies: what still passes is broken off, and every request that passed is a row.
+    pub fn close_proxies(&mut self) {
+        self.proxies.drain(..).for_each(Proxy::close);
     }
 
     /// Folder for raw logs.
@@ -187,6 +243,9 @@ impl Recording {
     /// # Errors
     /// When the journal cannot be written.
     pub fn stamp_at(&self, stage: Stage, t: TimestampNs) -> Result<(), StoreError> {
+        if stage == Stage::FormalStart {
+            self.context.begin_formal(t.nanos());
+        }
         let stage = match (self.kind, stage) {
             (RunKind::Decode, Stage::FormalStart) => Stage::DecodeStart,
             (RunKind::Decode, Stage::FormalEnd) => Stage::DecodeEnd,
@@ -200,11 +259,17 @@ impl Recording {
     /// # Errors
     /// When the run cannot be written; what was recorded until then stays in the folder of the
     /// unfinished run.
-    pub fn finish(self) -> Result<Joined, RecordError> {
+    pub fn finish(mut self) -> Result<Joined, RecordError> {
+        self.close_proxies();
         self.context.stop.raise();
         for sampler in self.samplers {
             if sampler.join().is_err() {
                 self.context.note("a power source stopped the thread that read it");
+            }
+        }
+        for follower in self.followers {
+            if follower.join().is_err() {
+                self.context.note("a log or an answer stopped the thread that read it");
             }
         }
         self.context.sink.close();
@@ -318,6 +383,41 @@ fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordErr
         return Err(RecordError::UnknownInterval { id: id.clone(), known: known.join(", ") });
     }
     Ok(sources)
+}
+
+/// Opens the logs of decode iterations. Where a log ends now is taken before anything else starts, so that
+/// no line of the recording is missed. The output of the command belongs to the run from its start.
+fn open_logs(options: &RecordingOptions, path: &RunPath) -> Result<Vec<StepsSource>, RecordError> {
+    let open = |steps: &StepsSpecification| match &steps.place {
+        LogPlace::Command => Ok(StepsSource::from_start(&path.command_log(), steps.log)),
+        LogPlace::File(path) => StepsSource::from_end(path, steps.log)
+            .map_err(|source| RecordError::Log { path: path.clone(), source }),
+        LogPlace::Address(address) => {
+            Ok(StepsSource::from_address(address, options.metrics_interval, steps.log))
+        }
+    };
+    options.steps.iter().map(open).collect()
+}
+
+fn spawn_followers(
+    context: &Arc<Context>,
+    options: &RecordingOptions,
+    logs: Vec<StepsSource>,
+) -> Result<Vec<JoinHandle<()>>, RecordError> {
+    let mut followers = Vec::new();
+    for log in logs {
+        let context = context.clone();
+        followers.push(spawn("steps", move || steps::run(&context, log))?);
+    }
+    let are_several = options.metrics.len() > 1;
+    for address in &options.metrics {
+        let (context, address) = (context.clone(), address.clone());
+        let interval = options.metrics_interval;
+        followers.push(spawn("metrics", move || {
+            metrics::run(&context, &address, interval, are_several);
+        })?);
+    }
+    Ok(followers)
 }
 
 /// What is known of the run at its start.

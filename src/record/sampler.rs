@@ -37,7 +37,8 @@ impl Default for Punctuality {
 }
 
 impl Punctuality {
-    fn add(&mut self, late_ns: u64) {
+    /// Counts a tick that came so late.
+    pub(crate) fn add(&mut self, late_ns: u64) {
         self.ticks += 1;
         self.worst_ns = self.worst_ns.max(late_ns);
         let fine = usize::try_from(late_ns / FINE_NS).unwrap_or(usize::MAX);

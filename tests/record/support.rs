@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use wattrace_schema::{DevicePower, Run};
+use wattrace_schema::{DevicePower, EngineMetric, Run};
 use wattrace_trace::{
     Finding, ReadOptions, RunLocation, check_archive, check_run, find_runs, list_archive, read_run,
 };
@@ -65,6 +65,16 @@ impl Place {
 
     pub(crate) fn run(&self, run_id: &str) -> Run {
         read_run(&self.location(run_id), ReadOptions::default()).unwrap().run
+    }
+
+    /// One of the engine's metrics, by labels.
+    pub(crate) fn engine_metric(
+        &self,
+        run_id: &str,
+        name: &'static [&'static str],
+    ) -> Vec<EngineMetric> {
+        let options = ReadOptions { engine_metrics: name, ..ReadOptions::default() };
+        read_run(&self.location(run_id), options).unwrap().run.engine_metrics
     }
 
     /// Everything that breaks a rule, of all runs and of the archive.

@@ -4,10 +4,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
+use wattrace_record::RecordingOptions;
 use wattrace_record::lifecycle::Event;
 use wattrace_record::store::Stage;
 
-use super::{exit_code, report, say, start};
+use super::{begin, exit_code, listen, need_power, options, report, runs_no_command, say};
 use crate::args::{Attach, Shared};
 use crate::exit::Failure;
 
@@ -18,20 +19,35 @@ const FIRST_READS: Duration = Duration::from_secs(5);
 const PROCESS_POLL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Attach, shared: &Shared) -> Result<u8, Failure> {
+    need_power(&args.recording)?;
+    runs_no_command(&args.recording)?;
     let pid = args.pid.map(process).transpose()?;
-    let (recording, events, _sender) = start(&args.recording)?;
+    record(&options(&args.recording)?, args.seconds, pid, shared)
+}
+
+/// Records until the time is over, the process ends or the user ends it.
+pub(super) fn record(
+    options: &RecordingOptions,
+    seconds: Option<Duration>,
+    pid: Option<Pid>,
+    shared: &Shared,
+) -> Result<u8, Failure> {
+    let (sender, events) = listen()?;
+    let mut recording = begin(options, &sender, shared)?;
     recording.wait_for_first_reads(FIRST_READS);
     recording.stamp(Stage::FormalStart)?;
     say(shared)("recording; Ctrl-C ends it");
-    let deadline = args.seconds.map(|time| Instant::now() + time);
+    let deadline = seconds.map(|time| Instant::now() + time);
     let was_interrupted = wait(&events, deadline, pid);
+    // The window ends after the last request in it.
+    recording.close_proxies();
     let stamped = recording.stamp(Stage::FormalEnd);
     // If writing failed before, its error says more than the stamp's.
     let joined = recording.finish()?;
     stamped?;
     report(&joined, shared)?;
     // Without another end, Ctrl-C is how a recording is meant to end.
-    let is_cut = was_interrupted && (args.seconds.is_some() || args.pid.is_some());
+    let is_cut = was_interrupted && (seconds.is_some() || pid.is_some());
     Ok(exit_code(&joined, is_cut, false).code())
 }
 

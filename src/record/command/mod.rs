@@ -3,6 +3,8 @@
 pub(crate) mod attach;
 mod command_line;
 pub(crate) mod convert;
+pub(crate) mod load;
+pub(crate) mod proxy;
 pub(crate) mod run;
 
 use std::fs;
@@ -13,26 +15,64 @@ use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
-use wattrace_record::lifecycle::Event;
+use wattrace_record::lifecycle::{Event, Outcome};
 use wattrace_record::source::SourceOptions;
+use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
 
 use crate::args::{self, Shared};
 use crate::exit::{Exit, Failure, to_stderr};
 
-/// Opens the sources and begins to record. Ctrl-C, SIGTERM, a closed terminal and a recording that can no
-/// longer be written arrive as events.
-fn start(args: &args::Recording) -> Result<(Recording, Receiver<Event>, Sender<Event>), Failure> {
-    let options = options(args)?;
+/// Power is what most recordings are for, and forgetting it would be noticed too late.
+fn need_power(args: &args::Recording) -> Result<(), Failure> {
+    if args.power.is_empty() {
+        let message = "nothing says what to measure; expected --power SOURCE, such as --power nvml";
+        return Err(anyhow::anyhow!(message).into());
+    }
+    Ok(())
+}
+
+/// Where nothing is run, there is no output of it to follow.
+fn runs_no_command(args: &args::Recording) -> Result<(), Failure> {
+    let is_command = |steps: &&StepsSpecification| steps.place == LogPlace::Command;
+    match args.steps.iter().find(is_command) {
+        Some(steps) => Err(anyhow::anyhow!(
+            "--steps {steps}: nothing is run here; expected the FILE that the service logs to"
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+/// What the command waits for: Ctrl-C, SIGTERM and a closed terminal arrive there.
+fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
     let (sender, events) = channel();
     forward_signals(sender.clone())?;
+    Ok((sender, events))
+}
+
+/// Begins to record, and says where requests are taken; that it can no longer be written arrives as an event.
+fn begin(
+    options: &RecordingOptions,
+    sender: &Sender<Event>,
+    shared: &Shared,
+) -> Result<Recording, Failure> {
     let failed = sender.clone();
-    let recording = Recording::start(&options, Arc::new(SystemClock), move || {
+    let recording = Recording::start(options, Arc::new(SystemClock), move || {
         // If nobody listens any more, the end of the recording meets the error by itself.
         let _ = failed.send(Event::RecordingFailed);
     })?;
-    Ok((recording, events, sender))
+    for proxy in recording.proxies() {
+        let (address, server) = (proxy.address(), proxy.server());
+        let say = say(shared);
+        say(&format!("requests to http://{address} go to {server} and are recorded"));
+        if !address.ip().is_loopback() {
+            let warning = "other machines can reach this address, and the service through it";
+            say(&format!("warning: {address}: {warning}"));
+        }
+    }
+    Ok(recording)
 }
 
 fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
@@ -53,6 +93,10 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             nvml_library: args.nvml_library.clone(),
             sys_root: args.sys_root.clone(),
         },
+        steps: args.steps.clone(),
+        metrics: args.metrics.clone(),
+        metrics_interval: args.metrics_interval,
+        proxies: args.proxy.clone(),
         description,
         flush: args.flush,
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),
@@ -73,6 +117,15 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
         },
     )?;
     Ok(())
+}
+
+/// Says how a procedure came out; gives the exit code, whatever the commands that it ran had.
+fn finish(outcome: &Outcome, shared: &Shared) -> Result<Exit, Failure> {
+    for failure in &outcome.failures {
+        to_stderr(&format!("warning: {failure}"));
+    }
+    report(&outcome.joined, shared)?;
+    Ok(exit_code(&outcome.joined, outcome.was_interrupted, !outcome.failures.is_empty()))
 }
 
 /// Says what was written, and what of it was lost.

@@ -1,20 +1,25 @@
 //! `wattrace-record run`.
 
-use wattrace_record::lifecycle::{self, Formal, Plan, Probe};
+use std::sync::Arc;
 
-use super::{exit_code, report, say, start};
+use wattrace_record::lifecycle::{self, Formal, Plan, Probe};
+use wattrace_record::load::Load;
+
+use super::{finish, listen, need_power, options, say};
 use crate::args::{Run, Shared};
-use crate::exit::{Failure, to_stderr};
+use crate::exit::Failure;
 
 pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
+    need_power(&args.recording)?;
     let plan = plan(args)?;
-    let (recording, events, sender) = start(&args.recording)?;
-    let outcome = lifecycle::run(recording, &plan, &events, &sender, &say(shared))?;
-    for failure in &outcome.failures {
-        to_stderr(&format!("warning: {failure}"));
+    let mut options = options(&args.recording)?;
+    if let Some(load) = &plan.load {
+        options.description = options.description.over(load.description());
     }
-    report(&outcome.joined, shared)?;
-    let own = exit_code(&outcome.joined, outcome.was_interrupted, !outcome.failures.is_empty());
+    let (sender, events) = listen()?;
+    let recording = super::begin(&options, &sender, shared)?;
+    let outcome = lifecycle::run(recording, &plan, &events, &sender, &say(shared))?;
+    let own = finish(&outcome, shared)?;
     Ok(if outcome.code == 0 { own.code() } else { outcome.code })
 }
 
@@ -30,6 +35,10 @@ fn plan(args: &Run) -> Result<Plan, Failure> {
         (None, Some(time)) => Formal::Time(time),
         (None, None) => Formal::UntilExit,
     };
+    let load = match &args.load_url {
+        Some(url) => Some(Arc::new(Load::open(args.load.options(url, args.warmup_count)?)?)),
+        None => None,
+    };
     Ok(Plan {
         command: args.command.clone(),
         idle: args.idle,
@@ -38,6 +47,7 @@ fn plan(args: &Run) -> Result<Plan, Failure> {
         warmup: args.warmup.clone(),
         warmup_count: args.warmup_count,
         formal,
+        load,
         shutdown_wait: args.shutdown_wait,
         release_hold: args.release_hold,
         release_wait: args.release_wait,

@@ -3,10 +3,13 @@
 mod probe;
 mod process;
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use crate::Context;
 use crate::live::Release;
+use crate::load::{Load, Say, Sent};
 use crate::recording::{RecordError, Recording};
 use crate::store::{Joined, Stage, StoreError};
 
@@ -33,7 +36,7 @@ pub enum Event {
 /// What `run` does.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The service and its arguments.
+    /// The service and its arguments. Empty: it runs already, and only requests are sent.
     pub command: Vec<String>,
     /// Length of the idle baseline.
     pub idle: Duration,
@@ -47,6 +50,8 @@ pub struct Plan {
     pub warmup_count: u32,
     /// What fills the formal window.
     pub formal: Formal,
+    /// Requests that are sent from here, warm-up and formal ones, instead of `warmup` and `formal`.
+    pub load: Option<Arc<Load>>,
     /// Longest time that the service may take to end.
     pub shutdown_wait: Duration,
     /// Time that every board must stay near its idle power.
@@ -103,6 +108,9 @@ impl From<StoreError> for Cut {
 /// Number of the service among the commands; those after it send requests.
 const SERVICE: u32 = 0;
 
+/// Number under which the end of requests that are sent from here is told; no command has it.
+const SENDING: u32 = u32::MAX;
+
 /// Time between looks at the release of power and memory.
 const RELEASE_POLL: Duration = Duration::from_millis(100);
 
@@ -119,7 +127,7 @@ pub fn run(
     plan: &Plan,
     events: &Receiver<Event>,
     sender: &Sender<Event>,
-    say: &dyn Fn(&str),
+    say: &Say<'_>,
 ) -> Result<Outcome, RecordError> {
     let mut procedure = Procedure {
         recording: &recording,
@@ -164,7 +172,7 @@ struct Procedure<'a> {
     plan: &'a Plan,
     events: &'a Receiver<Event>,
     sender: &'a Sender<Event>,
-    say: &'a dyn Fn(&str),
+    say: &'a Say<'a>,
     service: Option<Group>,
     commands: u32,
     formal_code: Option<u8>,
@@ -173,8 +181,12 @@ struct Procedure<'a> {
 impl Procedure<'_> {
     /// Up to the end of the formal window.
     fn measure(&mut self) -> Result<(), Cut> {
-        self.idle()?;
-        self.launch()?;
+        if self.plan.command.is_empty() {
+            self.recording.wait_for_first_reads(FIRST_READS);
+        } else {
+            self.idle()?;
+            self.launch()?;
+        }
         self.warm_up()?;
         self.formal()
     }
@@ -191,7 +203,7 @@ impl Procedure<'_> {
     }
 
     fn launch(&mut self) -> Result<(), Cut> {
-        let log = self.recording.logs().join("command.log");
+        let log = self.recording.path().command_log();
         self.recording.stamp(Stage::Launch)?;
         let service = Group::start(&self.plan.command, &log, SERVICE, self.sender)
             .map_err(|error| Cut::Failed(format!("cannot start COMMAND: {error}")))?;
@@ -214,6 +226,19 @@ impl Procedure<'_> {
     }
 
     fn warm_up(&mut self) -> Result<(), Cut> {
+        if let Some(load) = &self.plan.load {
+            if load.warm_up_count() == 0 {
+                return Ok(());
+            }
+            self.recording.stamp(Stage::WarmupStart)?;
+            (self.say)(&format!("warm-up, {} requests", load.warm_up_count()));
+            let (sent, waited) = self.drive(load, Load::warm_up);
+            waited?;
+            return match sent.failure() {
+                Some(failure) => Err(Cut::Failed(format!("warm-up: {failure}"))),
+                None => Ok(()),
+            };
+        }
         let Some(warmup) = &self.plan.warmup else { return Ok(()) };
         self.recording.stamp(Stage::WarmupStart)?;
         for number in 1..=self.plan.warmup_count {
@@ -228,6 +253,16 @@ impl Procedure<'_> {
     fn formal(&mut self) -> Result<(), Cut> {
         self.recording.stamp(Stage::FormalStart)?;
         (self.say)("formal window");
+        if let Some(load) = &self.plan.load {
+            let (sent, waited) = self.drive(load, Load::formal);
+            let now = self.recording.context().clock.now();
+            self.recording.stamp_at(Stage::FormalEnd, sent.last_end.unwrap_or(now))?;
+            waited?;
+            return match sent.failure() {
+                Some(failure) => Err(Cut::Failed(failure)),
+                None => Ok(()),
+            };
+        }
         let result = match &self.plan.formal {
             Formal::Command(text) => self.command(text, "formal.log").map(|reason| {
                 self.formal_code = Some(reason.code());
@@ -264,6 +299,32 @@ impl Procedure<'_> {
                 Err(cut)
             }
         }
+    }
+
+    /// Sends the requests of a stage from a thread of its own, while this one waits for what may cut it
+    /// short; the requests under way are broken off then.
+    fn drive(
+        &self,
+        load: &Load,
+        stage: fn(&Load, &Context, &Say<'_>) -> Sent,
+    ) -> (Sent, Result<(), Cut>) {
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let sent = stage(load, self.recording.context(), self.say);
+                // This thread's other end waits for it below.
+                let event = Event::Exited { command: SENDING, reason: ExitReason::Code(0) };
+                let _ = self.sender.send(event);
+                sent
+            });
+            let waited = self.wait(Duration::MAX, Some(SENDING)).map(drop);
+            if waited.is_err() {
+                load.cancel();
+            }
+            match sending.join() {
+                Ok(sent) => (sent, waited),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
     }
 
     /// Waits for `time`, or until command `number` ends, which gives how. The end of the service, a

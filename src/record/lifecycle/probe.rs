@@ -174,7 +174,9 @@ mod tests {
                 while reader.read_line(&mut rest).unwrap() > 2 {
                     rest.clear();
                 }
-                write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").unwrap();
+                // In one piece: whoever asked leaves as soon as it has read the status.
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).unwrap();
             }
             asked
         });

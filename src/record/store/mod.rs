@@ -121,6 +121,12 @@ impl RunPath {
     pub fn partial(&self) -> PathBuf {
         self.archive.join(format!("{}{PARTIAL}", self.run_id))
     }
+
+    /// Where the output of the command that is run goes while the run is unfinished.
+    #[must_use]
+    pub fn command_log(&self) -> PathBuf {
+        self.partial().join(LOGS).join("command.log")
+    }
 }
 
 /// Bytes that a user without privileges may still write where `path` lies.

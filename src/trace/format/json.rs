@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::Input;
+use super::{Bytes, Input};
 use crate::TraceError;
 
 /// Carries an importer's own error through serde, which only knows its own.
@@ -55,13 +55,37 @@ pub(super) fn json_error(input: &Input, error: &serde_json::Error) -> TraceError
 pub(super) fn documents<S>(
     input: &Input,
     failure: &Failure,
+    seed: impl FnMut(usize) -> S,
+) -> Result<usize, TraceError>
+where
+    S: for<'de> DeserializeSeed<'de, Value = ()>,
+{
+    documents_of(text(input)?, input, failure, seed)
+}
+
+/// The bytes of `input` behind a byte-order mark.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn text(input: &Input) -> Result<Bytes, TraceError> {
+    let mut reader = input.open()?;
+    skip_mark(&mut reader).map_err(TraceError::io("read", input.path()))?;
+    Ok(reader)
+}
+
+/// As [`documents`], of what `reader` gives; `input` is for messages.
+///
+/// # Errors
+/// The first that seeds or the reader give.
+pub(super) fn documents_of<S>(
+    reader: impl BufRead,
+    input: &Input,
+    failure: &Failure,
     mut seed: impl FnMut(usize) -> S,
 ) -> Result<usize, TraceError>
 where
     S: for<'de> DeserializeSeed<'de, Value = ()>,
 {
-    let mut reader = input.open()?;
-    skip_mark(&mut reader).map_err(TraceError::io("read", input.path()))?;
     let reader = BufReader::new(PythonNumbers::new(reader));
     let mut json = serde_json::Deserializer::from_reader(reader);
     let mut count = 0;
@@ -186,7 +210,7 @@ impl<R: BufRead> Read for PythonNumbers<R> {
     }
 }
 
-fn skip_mark(reader: &mut super::Bytes) -> std::io::Result<()> {
+fn skip_mark(reader: &mut Bytes) -> std::io::Result<()> {
     if reader.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
         reader.consume(3);
     }

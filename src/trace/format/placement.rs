@@ -4,7 +4,7 @@
 use wattrace_schema::{ClockBase, InputClock};
 
 use super::{Anchor, ImportOptions, Input};
-use crate::{RequestRow, TraceError};
+use crate::{RequestRow, StepRow, TraceError};
 
 /// First and last time of an input on its own clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +70,20 @@ impl Placement {
             }
         }
         Ok(row)
+    }
+
+    /// The step on the clock of the run; `None` where nothing ties its clock to the calendar, since a step
+    /// without times says nothing.
+    pub(super) fn place_step(&self, mut row: StepRow) -> Option<StepRow> {
+        match self {
+            Self::Epoch => {}
+            Self::Anchored { offset_ns, .. } => {
+                row.t_end_ns = row.t_end_ns.checked_add(*offset_ns)?;
+                row.t_start_ns = row.t_start_ns.and_then(|start| start.checked_add(*offset_ns));
+            }
+            Self::Unknown => return None,
+        }
+        Some(row)
     }
 
     /// What `run.json` says of the clock.

@@ -5,13 +5,16 @@
 //! pairs of key and value.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use wattrace_schema::{GraphMode, TimestampNs};
 
-use super::clock::{LocalZone, SECOND_NS, Stamp};
+use super::clock::{SECOND_NS, Stamp};
+use super::dating::{Dating, Seen, Written};
+use super::follow::LogReader;
 use super::log_line::{assigned, pairs, plain, slug, truth};
 use super::step_times::{StepTime, StepTimes};
-use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
+use super::{Format, Head, ImportOptions, Input, Line, Part, Reader, Sink, quantity};
 use crate::{EngineRow, StepRow, TraceError};
 
 pub(super) const FORMAT: Format = Format {
@@ -196,27 +199,40 @@ fn detect(head: &Head) -> Option<String> {
 }
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {
-    let zone = LocalZone::required(options, input)?;
-    let mut log = Log {
-        input,
-        options,
-        zone: &zone,
-        part: Part::default(),
-        interval: None,
-        replicas: BTreeMap::new(),
-        last_end_ns: BTreeMap::new(),
-        counts: Counts::default(),
-    };
-    log.part.engine.name = Some("sglang".into());
+    let mut log = Log::new(input.path(), options.strict, Dating::named(options, input)?);
     sink.begin(&input.stem())?;
     let mut lines = input.lines()?;
     while let Some(line) = lines.next_line()? {
-        match line.text {
-            Ok(text) => log.line(line.number, text, line.ended, sink)?,
-            Err(problem) => log.skip(line.number, "lines", problem.into())?,
-        }
+        log.line(line, sink)?;
     }
     log.finish(sink)
+}
+
+/// Reads a log while it is written.
+pub(super) fn follow(path: &Path) -> Box<dyn LogReader> {
+    Box::new(Log::new(path, false, Dating::live()))
+}
+
+impl LogReader for Log {
+    fn settings(&mut self, text: &str) {
+        self.note_settings(text);
+    }
+
+    fn line(&mut self, line: Line<'_>, seen: Seen, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        self.dating.see(seen);
+        Self::line(self, line, sink)
+    }
+
+    fn settle(&mut self, horizon_ns: i64, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let settle =
+            |(id, replica): (&u16, &mut Replica)| (*id, replica.times.settle_before(horizon_ns));
+        let settled: Vec<_> = self.replicas.iter_mut().map(settle).collect();
+        settled.into_iter().try_for_each(|(id, settled)| self.write(id, settled, sink))
+    }
+
+    fn finish(self: Box<Self>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        Self::finish(*self, sink)
+    }
 }
 
 #[derive(Default)]
@@ -253,10 +269,10 @@ struct Replica {
     times: StepTimes<DecodeLine>,
 }
 
-struct Log<'a> {
-    input: &'a Input,
-    options: &'a ImportOptions,
-    zone: &'a LocalZone,
+struct Log {
+    path: PathBuf,
+    strict: bool,
+    dating: Dating,
     part: Part,
     /// `--decode-log-interval`, where the log prints the server's arguments.
     interval: Option<u32>,
@@ -266,18 +282,36 @@ struct Log<'a> {
     counts: Counts,
 }
 
-impl Log<'_> {
-    fn skip(&mut self, line: u64, what: &'static str, message: String) -> Result<(), TraceError> {
-        self.part.skipped.add(self.options.strict, self.input.path(), line, what, message)
+impl Log {
+    fn new(path: &Path, strict: bool, dating: Dating) -> Self {
+        let mut part = Part::default();
+        part.engine.name = Some("sglang".into());
+        Self {
+            path: path.to_owned(),
+            strict,
+            dating,
+            part,
+            interval: None,
+            replicas: BTreeMap::new(),
+            last_end_ns: BTreeMap::new(),
+            counts: Counts::default(),
+        }
     }
 
-    fn line(
-        &mut self,
-        number: u64,
-        text: &str,
-        ended: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<(), TraceError> {
+    fn skip(&mut self, line: u64, what: &'static str, message: String) -> Result<(), TraceError> {
+        self.part.skipped.add(self.strict, &self.path, line, what, message)
+    }
+
+    fn error(&self, line: Option<u64>, message: impl Into<String>) -> TraceError {
+        TraceError::Format { path: self.path.clone(), line, message: message.into() }
+    }
+
+    fn line(&mut self, line: Line<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let Line { number, ended, .. } = line;
+        let text = match line.text {
+            Ok(text) => text,
+            Err(problem) => return self.skip(number, "lines", problem.into()),
+        };
         let line = match parse_line(text) {
             Ok(line) => line,
             Err(_) if !ended => {
@@ -290,15 +324,22 @@ impl Log<'_> {
             self.note_settings(text);
             return Ok(());
         }
-        let Some(local) = line.local else {
-            let message = "has no time; expected \"[2025-01-15 12:34:56] …\"".to_owned();
-            return self.skip(number, "lines without a time", message);
+        let written = match line.local {
+            Some(local) => {
+                self.counts.fine_stamps |= local.subsec_nanosecond() != 0;
+                self.dating.dated(local).map_err(|message| self.error(Some(number), message))?
+            }
+            None => match self.dating.unstamped() {
+                Some(written) => written,
+                None => {
+                    let message = "has no time; expected \"[2025-01-15 12:34:56] …\"".to_owned();
+                    return self.skip(number, "lines without a time", message);
+                }
+            },
         };
-        let t_ns =
-            self.zone.nanos(local).map_err(|message| self.input.error(Some(number), message))?;
-        self.counts.fine_stamps |= local.subsec_nanosecond() != 0;
+        let t_ns = written.stamp_ns;
         match line.event {
-            Event::Decode(batch) => self.decode(number, line.rank, t_ns, &batch, sink),
+            Event::Decode(batch) => self.decode(number, line.rank, written, &batch, sink),
             Event::Prefill(batch) => self.prefill(line.rank, t_ns, &batch, sink),
             Event::Retracted(batch) => metrics("retract", line.rank, t_ns, &batch, sink),
             Event::Ready => {
@@ -339,10 +380,11 @@ impl Log<'_> {
         &mut self,
         number: u64,
         rank: Rank,
-        t_ns: i64,
+        written: Written,
         batch: &Batch,
         sink: &mut dyn Sink,
     ) -> Result<(), TraceError> {
+        let t_ns = written.stamp_ns;
         let running = batch.count("#running-req");
         let throughput = batch.number("gen throughput (token/s)").filter(|rate| *rate >= 0.0);
         let (Some(running), Some(throughput)) = (running, throughput) else {
@@ -386,7 +428,7 @@ impl Log<'_> {
         replica.last_ns = Some(t_ns);
         replica.forward_count = batch.forward_count.or(replica.forward_count);
         let settled = match elapsed_ns {
-            Some(elapsed_ns) if !fine => replica.times.push(t_ns, elapsed_ns, line),
+            Some(elapsed_ns) if !fine => replica.times.push(written, elapsed_ns, line),
             _ => {
                 let t_start_ns =
                     elapsed_ns.map_or(t_ns, |elapsed_ns| t_ns.saturating_sub(elapsed_ns));
@@ -451,15 +493,16 @@ impl Log<'_> {
         }
         let counts = &self.counts;
         if counts.decode == 0 && counts.prefill == 0 {
-            return Err(self.input.error(
+            return Err(self.error(
                 None,
                 "holds no batch line of SGLang with a time; expected \"[2025-01-15 12:34:56] Decode batch. \
                  #running-req: …\"",
             ));
         }
         let resolution_ns = if counts.fine_stamps { SECOND_NS / 1000 } else { SECOND_NS };
-        self.part.clock = self.zone.clock(resolution_ns.unsigned_abs());
+        self.part.clock = self.dating.clock(resolution_ns.unsigned_abs());
         self.part.clock.uncertainty_ns = (!counts.fine_stamps).then_some(counts.uncertainty_ns);
+        self.part.notes.extend(self.dating.notes());
         let interval = match (self.interval, counts.counted) {
             (_, true) => "as many iterations as its forward counts say".to_owned(),
             (Some(interval), false) => {

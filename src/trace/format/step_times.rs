@@ -1,13 +1,13 @@
 //! When iterations ended, from a log whose stamps have whole seconds.
 //!
-//! A line printed in second `s` ended in `[s, s + 1)`, and iterations of one engine follow each other, so
-//! each ends at least its own duration after the one before. Going forward gives the earliest time that
-//! keeps both, going backward the latest; the middle of the two keeps the order and is never further from
-//! the truth than half their distance.
+//! An iteration printed in second `s` ended in `[s, s + 1)`, and no later than its line was seen.
+//! Iterations of one engine follow each other, so each ends at least its own duration after the one before.
+//! Going forward gives the earliest time that keeps both, going backward the latest; the middle of the two
+//! keeps the order and is never further from the truth than half their distance.
 
 use std::collections::VecDeque;
 
-use super::clock::SECOND_NS;
+use super::dating::Written;
 
 /// Iterations that are held until enough later ones are known; a minute and more of fast decoding.
 const HELD: usize = 16_384;
@@ -25,7 +25,7 @@ pub(super) struct StepTime {
 #[derive(Debug)]
 struct Held<T> {
     earliest_ns: i64,
-    second_ns: i64,
+    latest_ns: i64,
     elapsed_ns: i64,
     carried: T,
 }
@@ -47,24 +47,30 @@ impl<T> Default for StepTimes<T> {
 }
 
 impl<T> StepTimes<T> {
-    /// Takes an iteration that was printed in the second that begins at `second_ns` and took
-    /// `elapsed_ns`. Gives iterations whose times are settled by now.
+    /// Takes an iteration that took `elapsed_ns` and was then printed. Gives iterations whose times are
+    /// settled by now.
     pub(super) fn push(
         &mut self,
-        second_ns: i64,
+        printed: Written,
         elapsed_ns: i64,
         carried: T,
     ) -> Vec<(StepTime, T)> {
+        let Written { earliest_ns, latest_ns, .. } = printed;
         let after = self.last_earliest_ns.map(|last| last.saturating_add(elapsed_ns));
-        let latest_ns = second_ns.saturating_add(SECOND_NS - 1);
-        let earliest_ns = after.map_or(second_ns, |after| after.max(second_ns));
+        let earliest_ns = after.map_or(earliest_ns, |after| after.max(earliest_ns));
         if earliest_ns > latest_ns {
             self.overlapping += 1;
         }
         let earliest_ns = earliest_ns.min(latest_ns);
         self.last_earliest_ns = Some(earliest_ns);
-        self.held.push_back(Held { earliest_ns, second_ns, elapsed_ns, carried });
+        self.held.push_back(Held { earliest_ns, latest_ns, elapsed_ns, carried });
         if self.held.len() >= HELD { self.settle(HELD / 2) } else { Vec::new() }
+    }
+
+    /// Gives the iterations that ended before `horizon_ns`, for a caller that cannot wait for the end of
+    /// the log. What comes later says little of them if the horizon lies a few seconds back.
+    pub(super) fn settle_before(&mut self, horizon_ns: i64) -> Vec<(StepTime, T)> {
+        self.settle(self.held.iter().take_while(|held| held.latest_ns < horizon_ns).count())
     }
 
     /// Gives all iterations that are still held.
@@ -76,8 +82,7 @@ impl<T> StepTimes<T> {
         let mut latest_ns = vec![0; self.held.len()];
         let mut bound = i64::MAX;
         for (latest, held) in latest_ns.iter_mut().zip(&self.held).rev() {
-            let printed = held.second_ns.saturating_add(SECOND_NS - 1);
-            *latest = bound.min(printed).max(held.earliest_ns);
+            *latest = bound.min(held.latest_ns).max(held.earliest_ns);
             bound = latest.saturating_sub(held.elapsed_ns);
         }
         let mut settled = Vec::with_capacity(count);
@@ -103,13 +108,14 @@ impl<T> StepTimes<T> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::clock::SECOND_NS;
     use super::*;
 
     fn settled(iterations: &[(i64, i64)]) -> (Vec<StepTime>, u64) {
         let mut times = StepTimes::default();
         let mut all = Vec::new();
         for (second_ns, elapsed_ns) in iterations {
-            all.extend(times.push(*second_ns, *elapsed_ns, ()));
+            all.extend(times.push(Written::within(*second_ns), *elapsed_ns, ()));
         }
         all.extend(times.finish());
         (all.into_iter().map(|(time, ())| time).collect(), times.overlapping)
@@ -134,6 +140,22 @@ mod tests {
         let (times, overlapping) = settled(&[(0, SECOND_NS), (0, SECOND_NS), (0, SECOND_NS)]);
         assert_eq!((times.len(), overlapping), (3, 2));
         assert!(times.is_sorted_by_key(|time| time.t_end_ns));
+    }
+
+    #[test]
+    fn a_line_seen_early_in_its_second_is_known_better() {
+        let mut times = StepTimes::default();
+        // Ended in [5.0, 5.2] s.
+        let latest_ns = 5 * SECOND_NS + SECOND_NS / 5;
+        let seen = Written { latest_ns, ..Written::within(5 * SECOND_NS) };
+        assert!(times.push(seen, SECOND_NS / 10, ()).is_empty());
+        assert!(times.settle_before(latest_ns).is_empty());
+        let settled = times.settle_before(6 * SECOND_NS);
+        assert_eq!(
+            (settled[0].0.t_end_ns, settled[0].0.uncertainty_ns),
+            (5_100_000_000, 100_000_000)
+        );
+        assert!(times.finish().is_empty());
     }
 
     proptest! {

@@ -6,15 +6,19 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::path::Path;
 
 use serde::Deserialize;
 use wattrace_schema::Engine;
 
-use super::clock::{LocalZone, Stamp, epoch_clock};
+use super::clock::{LocalZone, Stamp, Years, epoch_clock};
+use super::dating::{Dating, Seen};
+use super::follow::LogReader;
 use super::json::{self, Failure};
 use super::json_objects::OneOrMany;
 use super::local_time::{DateOrder, LoggedTime};
-use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
+use super::{Format, Head, ImportOptions, Input, Line, Part, Reader, Sink, quantity};
 use crate::{StepRow, TraceError};
 
 pub(super) const FORMAT: Format = Format {
@@ -116,11 +120,10 @@ fn stamp(text: &str) -> Option<Stamp> {
     month_first.or_else(|| Stamp::parse(text))
 }
 
-struct Reading<'a> {
-    input: &'a Input,
-    options: &'a ImportOptions,
-    sink: &'a mut dyn Sink,
-    zone: Option<LocalZone>,
+struct Reading {
+    input: Input,
+    options: ImportOptions,
+    dating: Option<Dating>,
     used_zone: bool,
     part: Part,
     seen: u64,
@@ -133,35 +136,86 @@ struct Reading<'a> {
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {
     sink.begin(&input.stem())?;
-    let mut reading = Reading {
-        input,
-        options,
-        sink,
-        zone: LocalZone::of(options)?,
-        used_zone: false,
-        part: Part::default(),
-        seen: 0,
-        rows: 0,
-        missing: 0,
-        dropped: 0,
-        last: BTreeMap::new(),
-    };
-    let failure = Failure::default();
-    let shared = RefCell::new(&mut reading);
-    json::documents(input, &failure, |_| {
-        OneOrMany::new(&failure, |iteration| shared.borrow_mut().iteration(&iteration))
-    })?;
-    reading.finish()
+    let zone = LocalZone::of(options)?;
+    let dating = zone.map(|zone| Dating::Named { zone, years: Years::new(options, input) });
+    let mut reading = Reading::new(input.clone(), options.clone(), dating);
+    reading.documents(json::text(input)?, sink)?;
+    reading.finish(sink)
 }
 
-impl Reading<'_> {
-    fn iteration(&mut self, iteration: &Iteration) -> Result<(), TraceError> {
+/// Reads statistics while they come, one or more documents a line.
+pub(super) fn follow(path: &Path) -> Box<dyn LogReader> {
+    let dating = Some(Dating::live());
+    Box::new(Reading::new(Input::new(path), ImportOptions::default(), dating))
+}
+
+impl LogReader for Reading {
+    fn settings(&mut self, _: &str) {}
+
+    fn line(&mut self, line: Line<'_>, seen: Seen, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        if let Some(dating) = &mut self.dating {
+            dating.see(seen);
+        }
+        let read = match line.text {
+            Ok(text) => self.documents(text.as_bytes(), sink),
+            Err(problem) => Err(self.input.error(None, problem)),
+        };
+        // Iterations before the place at which a line breaks were taken.
+        read.or_else(|error| {
+            let message = match error {
+                TraceError::Format { message, .. } => message,
+                other => return Err(other),
+            };
+            let path = self.input.path();
+            self.part.skipped.add(self.options.strict, path, line.number, "lines", message)
+        })
+    }
+
+    fn settle(&mut self, _: i64, _: &mut dyn Sink) -> Result<(), TraceError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        Self::finish(*self, sink)
+    }
+}
+
+impl Reading {
+    fn new(input: Input, options: ImportOptions, dating: Option<Dating>) -> Self {
+        Self {
+            input,
+            options,
+            dating,
+            used_zone: false,
+            part: Part::default(),
+            seen: 0,
+            rows: 0,
+            missing: 0,
+            dropped: 0,
+            last: BTreeMap::new(),
+        }
+    }
+
+    fn documents(&mut self, reader: impl BufRead, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let failure = Failure::default();
+        let input = self.input.clone();
+        let shared = RefCell::new((self, sink));
+        json::documents_of(reader, &input, &failure, |_| {
+            OneOrMany::new(&failure, |iteration| {
+                let (reading, sink) = &mut *shared.borrow_mut();
+                reading.iteration(&iteration, *sink)
+            })
+        })?;
+        Ok(())
+    }
+
+    fn iteration(&mut self, iteration: &Iteration, sink: &mut dyn Sink) -> Result<(), TraceError> {
         self.seen += 1;
         self.dropped = self.dropped.max(iteration.stats_dropped_frames.unwrap_or_default());
         match self.row(iteration)? {
             Ok(row) => {
                 self.rows += 1;
-                self.sink.step(row)
+                sink.step(row)
             }
             Err(message) => {
                 let (strict, path) = (self.options.strict, self.input.path());
@@ -221,22 +275,28 @@ impl Reading<'_> {
     fn end(&mut self, iteration: &Iteration) -> Result<Result<i64, String>, TraceError> {
         let text = iteration.timestamp.as_deref().unwrap_or_default();
         let Some(stamp) = stamp(text) else {
+            if let Some(written) = self.dating.as_mut().and_then(Dating::unstamped) {
+                return Ok(Ok(written.middle_ns()));
+            }
             return Ok(Err(format!(
                 "timestamp is \"{}\"; expected a time such as 01-15-2025 12:34:56.123456",
                 text.escape_debug()
             )));
         };
-        match (stamp, &self.zone) {
-            (Stamp::Instant(nanos), _) => Ok(Ok(nanos)),
-            (Stamp::Local(local), Some(zone)) => {
+        match (stamp, &mut self.dating) {
+            (Stamp::Instant(nanos), None) => Ok(Ok(nanos)),
+            (Stamp::Instant(nanos), Some(dating)) => Ok(Ok(dating.instant(nanos))),
+            (Stamp::Local(local), Some(dating)) => {
                 self.used_zone = true;
-                Ok(zone.nanos(local))
+                Ok(dating.dated(local).map(|written| written.stamp_ns))
             }
-            (Stamp::Local(_), None) => LocalZone::required(self.options, self.input).map(|_| Ok(0)),
+            (Stamp::Local(_), None) => {
+                LocalZone::required(&self.options, &self.input).map(|_| Ok(0))
+            }
         }
     }
 
-    fn finish(mut self) -> Result<(), TraceError> {
+    fn finish(mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
         if self.rows == 0 {
             let mut message = "holds no iteration with a time".to_owned();
             for note in self.part.skipped.notes(self.input.path()) {
@@ -244,8 +304,9 @@ impl Reading<'_> {
             }
             return Err(self.input.error(None, message));
         }
-        self.part.clock = match self.zone.as_ref().filter(|_| self.used_zone) {
-            Some(zone) => zone.clock(1_000),
+        self.part.notes.extend(self.dating.iter().flat_map(Dating::notes));
+        self.part.clock = match self.dating.as_ref().filter(|_| self.used_zone) {
+            Some(dating) => dating.clock(1_000),
             None => epoch_clock(1_000),
         };
         self.part.engine = Engine { name: Some("tensorrt-llm".into()), ..Engine::default() };
@@ -265,7 +326,7 @@ impl Reading<'_> {
             "a step lasts iterLatencyMS before its stamp; under overlap scheduling that is the host's step"
                 .into(),
         );
-        self.sink.end(self.part)
+        sink.end(self.part)
     }
 }
 

@@ -5,14 +5,17 @@
 //! follows from its duration and its neighbours (see `step_times.rs`).
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use jiff::civil::Time;
 use wattrace_schema::{GraphMode, TimestampNs};
 
-use super::clock::{LocalZone, SECOND_NS, Years, time_of_day};
+use super::clock::{SECOND_NS, time_of_day};
+use super::dating::{Dating, Seen};
+use super::follow::LogReader;
 use super::log_line::{assigned, pairs, plain, slug, truth};
 use super::step_times::{StepTime, StepTimes};
-use super::{Format, Head, ImportOptions, Input, Part, Reader, Sink, quantity};
+use super::{Format, Head, ImportOptions, Input, Line, Part, Reader, Sink, quantity};
 use crate::{EngineRow, StepRow, TraceError};
 
 pub(super) const FORMAT: Format = Format {
@@ -217,28 +220,41 @@ fn detect(head: &Head) -> Option<String> {
 }
 
 fn read(input: &Input, options: &ImportOptions, sink: &mut dyn Sink) -> Result<(), TraceError> {
-    let zone = LocalZone::required(options, input)?;
-    let mut log = Log {
-        input,
-        options,
-        zone: &zone,
-        years: Years::new(options, input),
-        part: Part { clock: zone.clock(SECOND_NS.unsigned_abs()), ..Part::default() },
-        steps: BTreeMap::new(),
-        graph_mode: None,
-        last_ns: None,
-        counts: Counts::default(),
-    };
-    log.part.engine.name = Some("vllm".into());
+    let mut log = Log::new(input.path(), options.strict, Dating::named(options, input)?);
     sink.begin(&input.stem())?;
     let mut lines = input.lines()?;
     while let Some(line) = lines.next_line()? {
-        match line.text {
-            Ok(text) => log.line(line.number, &plain(text), line.ended, sink)?,
-            Err(problem) => log.skip(line.number, "lines", problem.into())?,
-        }
+        log.line(line, sink)?;
     }
     log.finish(sink)
+}
+
+/// Reads a log while it is written.
+pub(super) fn follow(path: &Path) -> Box<dyn LogReader> {
+    Box::new(Log::new(path, false, Dating::live()))
+}
+
+impl LogReader for Log {
+    fn settings(&mut self, text: &str) {
+        if let Some(Ok(LogLine { event: Event::Other(message), .. })) = parse_line(&plain(text)) {
+            self.note_settings(message);
+        }
+    }
+
+    fn line(&mut self, line: Line<'_>, seen: Seen, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        self.dating.see(seen);
+        Self::line(self, line, sink)
+    }
+
+    fn settle(&mut self, horizon_ns: i64, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let settled: Vec<_> =
+            self.steps.values_mut().flat_map(|times| times.settle_before(horizon_ns)).collect();
+        self.write(settled, sink)
+    }
+
+    fn finish(self: Box<Self>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        Self::finish(*self, sink)
+    }
 }
 
 #[derive(Default)]
@@ -251,11 +267,10 @@ struct Counts {
 }
 
 /// A log that is being read.
-struct Log<'a> {
-    input: &'a Input,
-    options: &'a ImportOptions,
-    zone: &'a LocalZone,
-    years: Years,
+struct Log {
+    path: PathBuf,
+    strict: bool,
+    dating: Dating,
     part: Part,
     steps: BTreeMap<u16, StepTimes<Iteration>>,
     graph_mode: Option<GraphMode>,
@@ -264,18 +279,37 @@ struct Log<'a> {
     counts: Counts,
 }
 
-impl Log<'_> {
-    fn skip(&mut self, line: u64, what: &'static str, message: String) -> Result<(), TraceError> {
-        self.part.skipped.add(self.options.strict, self.input.path(), line, what, message)
+impl Log {
+    fn new(path: &Path, strict: bool, dating: Dating) -> Self {
+        let mut part = Part { clock: dating.clock(SECOND_NS.unsigned_abs()), ..Part::default() };
+        part.engine.name = Some("vllm".into());
+        Self {
+            path: path.to_owned(),
+            strict,
+            dating,
+            part,
+            steps: BTreeMap::new(),
+            graph_mode: None,
+            last_ns: None,
+            counts: Counts::default(),
+        }
     }
 
-    fn line(
-        &mut self,
-        number: u64,
-        text: &str,
-        ended: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<(), TraceError> {
+    fn skip(&mut self, line: u64, what: &'static str, message: String) -> Result<(), TraceError> {
+        self.part.skipped.add(self.strict, &self.path, line, what, message)
+    }
+
+    fn error(&self, line: Option<u64>, message: impl Into<String>) -> TraceError {
+        TraceError::Format { path: self.path.clone(), line, message: message.into() }
+    }
+
+    fn line(&mut self, line: Line<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let Line { number, ended, .. } = line;
+        let text = match line.text {
+            Ok(text) => plain(text),
+            Err(problem) => return self.skip(number, "lines", problem.into()),
+        };
+        let text = text.as_ref();
         let line = match parse_line(text) {
             Some(Ok(line)) => line,
             Some(Err(_)) if !ended => {
@@ -287,17 +321,17 @@ impl Log<'_> {
                 return Ok(());
             }
         };
-        let placed = self.years.place(line.month, line.day, line.time);
-        let t_ns = match placed.and_then(|local| self.zone.nanos(local)) {
-            Ok(t_ns) => t_ns,
+        let written = match self.dating.undated(line.month, line.day, line.time) {
+            Ok(written) => written,
             // A zone or year that does not fit concerns every line: better one error than thousands skipped.
-            Err(message) => return Err(self.input.error(Some(number), message)),
+            Err(message) => return Err(self.error(Some(number), message)),
         };
+        let t_ns = written.stamp_ns;
         self.last_ns = Some(t_ns);
         match line.event {
             Event::Iteration(iteration) => {
                 let times = self.steps.entry(iteration.engine).or_default();
-                let settled = times.push(t_ns, iteration.elapsed_ns, iteration);
+                let settled = times.push(written, iteration.elapsed_ns, iteration);
                 self.write(settled, sink)
             }
             Event::Stats(stats) | Event::SpecDecoding(stats) => {
@@ -391,14 +425,14 @@ impl Log<'_> {
         }
         let counts = &self.counts;
         if counts.steps == 0 && counts.stats == 0 {
-            return Err(self.input.error(
+            return Err(self.error(
                 None,
                 "holds no stat line and no iteration line of vLLM; expected \"Avg prompt throughput: …\" or, \
                  with --enable-logging-iteration-details, \"Iteration(N): …\"",
             ));
         }
         let notes = &mut self.part.notes;
-        notes.extend(self.years.note());
+        notes.extend(self.dating.notes());
         if counts.steps > 0 {
             self.part.clock.uncertainty_ns = Some(counts.uncertainty_ns);
             notes.push(format!(

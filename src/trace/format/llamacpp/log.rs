@@ -9,7 +9,8 @@ use super::super::placement::{Extent, Placement};
 use super::super::request_row::bare_request;
 use super::super::{Head, ImportOptions, Input, Part, Sink};
 use super::responses::timed;
-use crate::{RequestRow, TraceError};
+use super::steps::StepScan;
+use crate::{RequestRow, StepRow, TraceError};
 
 /// What only llama.cpp's server writes.
 const MARKS: [&str; 4] = [
@@ -29,23 +30,36 @@ pub(super) fn mark(head: &Head) -> Option<&'static str> {
 
 /// A line without its stamp and level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line<'a> {
-    uptime_ns: Option<i64>,
-    body: &'a str,
+pub(super) struct Line<'a> {
+    pub(super) uptime_ns: Option<i64>,
+    pub(super) body: &'a str,
 }
 
 impl<'a> Line<'a> {
-    fn parse(text: &'a str) -> Self {
-        let parsed = text.trim_start().split_once(' ').and_then(|(stamp, rest)| {
-            let uptime_ns = uptime_ns(stamp)?;
-            let (level, body) = rest.split_once(' ')?;
-            (level.len() == 1).then_some(Self { uptime_ns: Some(uptime_ns), body })
-        });
-        parsed.unwrap_or(Self { uptime_ns: None, body: text })
+    pub(super) fn parse(text: &'a str) -> Self {
+        let line = Self::stamped(text).unwrap_or(Self { uptime_ns: None, body: text });
+        line.glued().unwrap_or(line)
+    }
+
+    fn stamped(text: &'a str) -> Option<Self> {
+        let (stamp, rest) = text.trim_start().split_once(' ')?;
+        let uptime_ns = uptime_ns(stamp)?;
+        let (level, body) = rest.split_once(' ')?;
+        (level.len() == 1).then_some(Self { uptime_ns: Some(uptime_ns), body })
+    }
+
+    /// The line that begins within this one, where the server printed a message without a line end.
+    fn glued(self) -> Option<Self> {
+        let at = [" D slot ", " I slot ", " D srv ", " I srv "]
+            .iter()
+            .find_map(|mark| self.body.find(mark))?;
+        let is_stamp = |c: char| c.is_ascii_digit() || c == '.';
+        let stamp = self.body[..at].trim_end_matches(is_stamp).len();
+        Self::stamped(self.body[stamp..].trim_start_matches('.'))
     }
 
     /// Slot and task of a line `slot function: id  0 | task 7 | text`, and the text.
-    fn of_task(self) -> Option<(i64, &'a str)> {
+    pub(super) fn of_task(self) -> Option<(i64, &'a str)> {
         let rest = self.body.trim_start().strip_prefix("slot ")?;
         let (_, rest) = rest.split_once("| task ")?;
         let (task, text) = rest.split_once('|')?;
@@ -137,16 +151,16 @@ impl Task {
 
 /// What the log says besides requests.
 #[derive(Debug, Default)]
-struct Facts {
-    model: Model,
-    version: Option<String>,
+pub(super) struct Facts {
+    pub(super) model: Model,
+    pub(super) version: Option<String>,
     rounded_params: Option<String>,
     lines: u64,
     has_stamps: bool,
 }
 
 impl Facts {
-    fn take(&mut self, body: &str) {
+    pub(super) fn take(&mut self, body: &str) {
         let body = body.trim_start();
         if let Some(fact) = body.strip_prefix("print_info: ") {
             if let Some((key, value)) = fact.split_once('=') {
@@ -179,12 +193,21 @@ impl Facts {
     }
 }
 
-/// Reads the log; `each` gets the number of the line at which a request ended, and the request.
+/// What a log holds, on its own clock.
+enum Found {
+    /// A request, or what is wrong with it.
+    Request(Result<RequestRow, String>),
+    Step(StepRow),
+}
+
+/// Reads the log; `each` gets the number of the line at which a request or a step ended, and which.
 fn scan(
     input: &Input,
-    each: &mut dyn FnMut(u64, Result<RequestRow, String>) -> Result<(), TraceError>,
+    each: &mut dyn FnMut(u64, Found) -> Result<(), TraceError>,
 ) -> Result<Facts, TraceError> {
     let mut facts = Facts::default();
+    let mut steps = StepScan::default();
+    let mut last_ns = 0;
     let mut tasks: BTreeMap<i64, Task> = BTreeMap::new();
     let mut timing_task = None;
     let mut lines = input.lines()?;
@@ -194,6 +217,12 @@ fn scan(
         let Ok(text) = line.text else { continue };
         let parsed = Line::parse(text);
         facts.has_stamps |= parsed.uptime_ns.is_some();
+        if let Some(uptime_ns) = parsed.uptime_ns {
+            last_ns = uptime_ns;
+            for row in steps.line(parsed, uptime_ns) {
+                each(line.number, Found::Step(row))?;
+            }
+        }
         if let Some((task, text)) = parsed.of_task() {
             if parsed.body.trim_start().starts_with("slot print_timing") {
                 timing_task = Some(task);
@@ -202,7 +231,10 @@ fn scan(
             if ended {
                 let task_state = tasks.remove(&task).unwrap_or_default();
                 if task_state.is_request() {
-                    each(line.number, task_state.row(task, parsed.uptime_ns, false))?;
+                    each(
+                        line.number,
+                        Found::Request(task_state.row(task, parsed.uptime_ns, false)),
+                    )?;
                 }
             }
         } else if let Some(task) = cancelled_task(parsed.body) {
@@ -213,9 +245,12 @@ fn scan(
         }
         facts.take(parsed.body);
     }
+    for row in steps.end(last_ns) {
+        each(facts.lines, Found::Step(row))?;
+    }
     for (task, state) in tasks {
         if state.is_request() {
-            each(facts.lines, state.row(task, None, true))?;
+            each(facts.lines, Found::Request(state.row(task, None, true)))?;
         }
     }
     Ok(facts)
@@ -271,8 +306,8 @@ pub(super) fn read(
 ) -> Result<(), TraceError> {
     let placement = Placement::of(options, input, || {
         let mut extent = Extent::default();
-        scan(input, &mut |_, row| {
-            if let Ok(row) = row {
+        scan(input, &mut |_, found| {
+            if let Found::Request(Ok(row)) = found {
                 extent.add(&row);
             }
             Ok(())
@@ -282,7 +317,18 @@ pub(super) fn read(
     sink.begin(&input.stem())?;
     let mut part = Part::default();
     let mut rows = 0_u64;
-    let facts = scan(input, &mut |line, row| {
+    let mut steps = 0_u64;
+    let facts = scan(input, &mut |line, found| {
+        let row = match found {
+            Found::Request(row) => row,
+            Found::Step(row) => {
+                steps += 1;
+                return match placement.place_step(row) {
+                    Some(row) => sink.step(row),
+                    None => Ok(()),
+                };
+            }
+        };
         let placed = row
             .and_then(|row| if row.t_send_ns.is_some() { placement.place(row) } else { Ok(row) });
         match placed {
@@ -317,6 +363,10 @@ pub(super) fn read(
         "a request begins when a slot takes it, so time in the queue is not in it; its end is its last token"
             .into(),
     );
+    if steps > 0 && matches!(placement, Placement::Unknown) {
+        part.notes
+            .push(format!("steps without a time, since no anchor is named, left out: {steps}"));
+    }
     if let Some(params) = facts.rounded_params {
         part.notes
             .push(format!("the log rounds the parameters to {params}, so total_params is null"));

@@ -3,16 +3,20 @@
 //! Both know how long the prompt and the generation took from the moment a slot took the request, so time
 //! in the queue is in neither. A log of high verbosity has the time of every token as well.
 
+mod follow;
 mod log;
 mod responses;
+mod steps;
 
 use super::{Format, Head, ImportOptions, Input, Reader, Sink};
 use crate::TraceError;
 
+pub(super) use follow::follow;
+
 pub(super) const FORMAT: Format = Format {
     name: "llamacpp",
     title: "llama.cpp: timings of responses, or the server's log",
-    recovers: "requests with prompt and generation time, times of tokens from a verbose log; geometry from a log",
+    recovers: "requests with prompt and generation time, times of tokens and steps from a verbose log; geometry from a log",
     lacks: "time in the queue, power; calendar time without an anchor",
     reader: Reader::Parts { detect, read },
 };

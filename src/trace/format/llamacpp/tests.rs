@@ -86,6 +86,80 @@ fn a_verbose_log_has_every_token() {
     assert_eq!(part.clock.base, ClockBase::Relative);
 }
 
+/// Two requests whose batches hold 64 tokens at most: the first with a prompt of 140 tokens in three batches,
+/// the second of 2 tokens beside it.
+pub(in super::super) const STEPS: &[u8] = b"0.01.000.000 I slot launch_slot_: id  1 | task 0 | processing task, is_child = 0
+0.01.100.000 D srv  update_slots: posting NEXT_RESPONSE
+0.01.100.001 I slot   operator(): id  1 | task 0 | new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 140
+0.01.100.002 I slot   operator(): id  1 | task 0 | cached n_tokens = 0, memory_seq_rm [0, end)
+0.01.100.003 D srv        decode: n_batch (effective) = 64, off = 0
+0.01.200.000 D srv  update_slots: posting NEXT_RESPONSE
+0.01.200.001 I slot   operator(): id  0 | task 2 | new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 2
+0.01.200.002 I slot   operator(): id  0 | task 2 | cached n_tokens = 0, memory_seq_rm [0, end)
+0.01.200.003 D No parser definition detected, assuming pure content parser.0.01.200.004 I slot   operator(): id  1 | task 0 | cached n_tokens = 64, memory_seq_rm [64, end)
+0.01.200.005 D srv        decode: n_batch (effective) = 64, off = 0
+0.01.280.000 D slot process_toke: id  0 | task 2 | n_gen = 1, n_remaining = 7, next token:   506 ''s'
+0.01.300.000 D srv  update_slots: posting NEXT_RESPONSE
+0.01.300.001 D slot handle_last_: id  0 | task 2 | slot decode token, id=506, n_ctx = 512, n_tokens = 2, truncated = 0
+0.01.300.002 I slot   operator(): id  1 | task 0 | cached n_tokens = 126, memory_seq_rm [126, end)
+0.01.300.003 D srv        decode: n_batch (effective) = 64, off = 0
+0.01.370.000 D slot process_toke: id  0 | task 2 | n_gen = 2, n_remaining = 6, next token:   787 ' no'
+0.01.380.000 D slot process_toke: id  1 | task 0 | n_gen = 1, n_remaining = 2, next token:  2229 ' word'
+0.01.400.000 D srv  update_slots: posting NEXT_RESPONSE
+0.01.400.001 D slot handle_last_: id  0 | task 2 | slot decode token, id=787, n_ctx = 512, n_tokens = 3, truncated = 0
+0.01.400.002 D slot handle_last_: id  1 | task 0 | slot decode token, id=2229, n_ctx = 512, n_tokens = 140, truncated = 0
+0.01.400.003 D srv        decode: n_batch (effective) = 64, off = 0
+0.01.470.000 D slot process_toke: id  0 | task 2 | n_gen = 3, n_remaining = 5, next token:  7028 ' doubt'
+0.01.480.000 D slot process_toke: id  1 | task 0 | n_gen = 2, n_remaining = 1, next token:    37 '5'
+0.01.490.000 I slot print_timing: id  1 | task 0 | prompt eval time =     280.00 ms /   140 tokens (   13.83 ms per token,    72.29 tokens per second)
+0.01.490.001 I slot print_timing: id  1 | task 0 |        eval time =     100.00 ms /     2 tokens (   80.27 ms per token,    12.46 tokens per second)
+0.01.490.002 I slot      release: id  1 | task 0 | stop processing: n_tokens = 142, truncated = 0
+0.01.500.000 I srv  update_slots: all slots are idle
+";
+
+/// A step in one line: begin and end in milliseconds, sequences, new tokens, history, longest, prefill.
+fn shown(step: &crate::StepRow) -> String {
+    let ms = |nanos: i64| nanos as f64 / 1e6;
+    format!(
+        "{} {:.3}-{:.3} {} {} {:?} {:?} {}",
+        step.step,
+        ms(step.t_start_ns.unwrap()),
+        ms(step.t_end_ns),
+        step.active_sequences,
+        step.new_tokens,
+        step.history_tokens.unwrap(),
+        step.max_sequence_tokens,
+        step.prefill_tokens
+    )
+}
+
+#[test]
+fn a_verbose_log_has_every_iteration() {
+    let anchor = Some(Anchor::parse("zero=0").unwrap());
+    let collected = collect("llamacpp", STEPS, &ImportOptions { anchor, ..options() }).unwrap();
+    // 140 = 64 + 62 + 14; the second batch also took the 2 of the other prompt. First tokens come from prompts.
+    let steps: Vec<String> = collected.steps.iter().map(shown).collect();
+    assert_eq!(
+        steps,
+        [
+            "0 1100.000-1200.000 1 0 0 None 64",
+            "1 1200.000-1280.000 2 0 0 None 64",
+            "2 1300.000-1380.000 2 1 2 Some(2) 14",
+            "3 1400.000-1480.000 2 2 143 Some(140) 0",
+        ]
+    );
+    let generated: u32 = collected.requests.iter().filter_map(|row| row.output_tokens).sum();
+    assert_eq!(generated, 2 + 3);
+    // Without an anchor a step has no place.
+    let collected = collect("llamacpp", STEPS, &options()).unwrap();
+    assert!(collected.steps.is_empty());
+    let notes = &collected.parts[0].notes;
+    assert!(
+        notes.contains(&"steps without a time, since no anchor is named, left out: 4".into()),
+        "{notes:?}"
+    );
+}
+
 #[test]
 fn without_an_anchor_a_log_gives_durations() {
     let collected = collect("llamacpp", LOG, &options()).unwrap();

@@ -6,7 +6,7 @@ use serde::de::{IgnoredAny, MapAccess};
 use super::super::clock::epoch_clock;
 use super::super::json::{Elements, Failure, Fields};
 use super::super::json_objects::objects;
-use super::super::{ImportOptions, Input, Part, Sink, quantity};
+use super::super::{EngineValue, ImportOptions, Input, Part, Sink, quantity};
 use crate::{EngineRow, TraceError};
 
 /// What tells this file.
@@ -81,39 +81,20 @@ impl Document<'_> {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let Some((name, labels, value)) = sample(line) else {
+            let Some(EngineValue { name, labels, value }) = EngineValue::parse(line) else {
                 let message = format!("\"{}\" is no value of a metric", line.escape_debug());
                 skip(&mut self.part, message)?;
                 continue;
             };
-            let finite = Some(value).filter(|value| value.is_finite());
-            self.not_numbers += u64::from(finite.is_none());
+            self.not_numbers += u64::from(value.is_none());
             self.rows += 1;
             self.sink.engine(EngineRow {
                 t_ns,
                 name: name.to_owned(),
                 labels: labels.map(str::to_owned),
-                value: finite,
+                value,
             })?;
         }
         Ok(())
     }
-}
-
-/// Name, labels and value of a line such as `name{key="value"} 1.5`.
-fn sample(line: &str) -> Option<(&str, Option<&str>, f64)> {
-    let (name, labels, rest) = match line.find('{') {
-        Some(open) => {
-            // A label's text may hold braces; the value after the last one has none.
-            let close = line.rfind('}').filter(|close| *close > open)?;
-            (&line[..open], Some(&line[open + 1..close]), &line[close + 1..])
-        }
-        None => {
-            let (name, rest) = line.split_once(char::is_whitespace)?;
-            (name, None, rest)
-        }
-    };
-    let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some((name.trim(), labels.filter(|labels| !labels.is_empty()), value))
-        .filter(|(name, ..)| !name.is_empty())
 }

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Checks and analyses the archive that the recorder's test of a real server left behind, and compares.
+# Usage: tests/served.sh WATTRACE FOLDER
+set -eu
+wattrace=$1
+folder=$2
+if [ ! -s "$folder/expected" ]; then
+  echo "skipped: no real server was recorded into $folder"
+  exit 0
+fi
+# 1 is done, with findings: a busy machine reads late, and check says so.
+"$wattrace" check --quiet "$folder/archive" >/dev/null || test $? -eq 1
+rm -rf "$folder/results"
+"$wattrace" analyze "$folder/archive" --out "$folder/results" || test $? -eq 1
+awk -F, '
+  FNR == NR { split($0, expected, " "); next }
+  FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+  {
+    rows++
+    requests = $column["requests_total"]; tokens = $column["output_tokens"]; energy = $column["formal_j_per_token"]
+    off = energy / expected[3] - 1
+    printf "served: %d formal requests, %d output tokens, %s J/token; expected %s, %s, %s\n",
+      requests, tokens, energy, expected[1], expected[2], expected[3]
+    if (requests != expected[1] || tokens != expected[2] || off > 1e-3 || off < -1e-3) exit 1
+  }
+  END { if (rows != 1) exit 1 }
+' "$folder/expected" "$folder/results/runs.csv"
