@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
 
+mod amd;
 mod clock;
+mod dcgm;
 mod files;
+mod http_service;
 mod kill;
 mod lifecycle;
 mod nvml;
+mod redfish;
 mod support;
 mod tree;
