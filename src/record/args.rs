@@ -60,7 +60,8 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, rapl, hwmon or replay=FILE; may be given several times
+    /// Power source: nvml, amd, rapl, hwmon, redfish=URL, dcgm=URL or replay=FILE; may be given several
+    /// times
     #[arg(long, value_name = "SOURCE")]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
@@ -95,6 +96,20 @@ pub(crate) struct Recording {
     /// The NVML library, where it has another name or place than usual
     #[arg(long, value_name = "FILE")]
     pub(crate) nvml_library: Option<PathBuf>,
+    /// AMD's library (libamd_smi.so or librocm_smi64.so), where it has another name or place than usual
+    #[arg(long, value_name = "FILE")]
+    pub(crate) amd_library: Option<PathBuf>,
+    /// User and password for redfish, in two lines; else the environment's WATTRACE_REDFISH_USER and
+    /// WATTRACE_REDFISH_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redfish_credentials: Option<PathBuf>,
+    /// Certificates (PEM) that https services may be signed by, besides those that the system knows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Do not verify the certificates of https services, and send credentials without https if the address
+    /// says so; written into the run's notes
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Root of the /sys that rapl and hwmon read
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) sys_root: Option<PathBuf>,
@@ -171,7 +186,9 @@ pub(crate) struct Run {
     after_help = "The formal window is the whole recording. It ends with Ctrl-C, SIGTERM, --seconds or the end of --pid.
 
 Example:
-  wattrace-record attach --out archive/run-2 --power nvml --power rapl --seconds 600"
+  wattrace-record attach --out archive/run-2 --power nvml --power rapl --seconds 600
+  wattrace-record attach --out archive/run-3 --power amd --power redfish=https://10.0.0.1 \\
+      --redfish-credentials bmc.login --ca-file bmc.pem"
 )]
 pub(crate) struct Attach {
     #[command(flatten)]

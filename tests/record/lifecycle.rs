@@ -43,6 +43,17 @@ fn run<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
+fn what_is_started_does_not_see_log_ins_for_power_sources() {
+    let place = place();
+    let mut command = place.record(&run(&["--", "env"]));
+    command.env("WATTRACE_REDFISH_PASSWORD", "calvin").env("SEEN", "by all");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
+    let log = fs::read_to_string(place.path("archive/run/logs/command.log")).unwrap();
+    assert!(log.contains("SEEN=by all") && !log.contains("WATTRACE_REDFISH"), "{log}");
+}
+
+#[test]
 fn every_stage_is_stamped_in_order() {
     let place = place();
     let warmup = "echo warm >> {}/requests.log";

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
 
+mod amd;
 mod clock;
 mod completion_server;
+mod dcgm;
 mod files;
+mod http_service;
 mod kill;
 mod lifecycle;
 mod load;
 mod nvml;
 mod proxy;
+mod redfish;
 mod server;
 mod steps;
 mod support;

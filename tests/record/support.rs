@@ -117,21 +117,59 @@ pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
-/// A library with NVML's calls, built once from `mock_nvml.c`.
+/// A library with NVML's calls.
 pub(crate) fn mock_nvml() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, library) = LIBRARY.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join("libmock_nvml.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/record/mock_nvml.c");
-        let status = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
-            .arg(&library)
-            .arg(&source)
-            .status()
-            .expect("a C compiler is there, since zstd is built from C");
-        assert!(status.success());
-        (folder, library)
-    });
-    library
+    &LIBRARY.get_or_init(|| library("mock_nvml.c")).1
+}
+
+/// A library with amd-smi's calls.
+pub(crate) fn mock_amd_smi() -> &'static Path {
+    static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    &LIBRARY.get_or_init(|| library("mock_amd_smi.c")).1
+}
+
+/// A library with ROCm SMI's calls.
+pub(crate) fn mock_rocm_smi() -> &'static Path {
+    static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    &LIBRARY.get_or_init(|| library("mock_rocm_smi.c")).1
+}
+
+/// Builds a library from one of the C files beside this one.
+fn library(source: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join(source).with_extension("so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/record").join(source);
+    let status = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status()
+        .expect("a C compiler is there, since zstd is built from C");
+    assert!(status.success());
+    (folder, library)
+}
+
+/// A program beside the Python of the tests, where `make test` installs peers. Without it the test is
+/// skipped, unless the environment says that it must be there.
+pub(crate) fn python_program(name: &str) -> Option<PathBuf> {
+    let python = std::env::var_os("WATTRACE_PYTHON");
+    let program = python.and_then(|python| Some(Path::new(&python).parent()?.join(name)));
+    let found = program.filter(|program| program.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("WATTRACE_PEERS").is_none(), "{name} is not there");
+        println!("skipped: {name} is not beside WATTRACE_PYTHON");
+    }
+    found
+}
+
+/// What the recorder counted as failed: device and cause, with how often.
+pub(crate) fn failures(run: &Run) -> Vec<(String, String, u64)> {
+    let cost = run.manifest.recorder_cost.as_ref().unwrap();
+    let failures = cost["failures"].as_array().unwrap();
+    let text = |failure: &serde_json::Value, key: &str| failure[key].as_str().unwrap().to_owned();
+    failures
+        .iter()
+        .map(|it| (text(it, "device"), text(it, "cause"), it["count"].as_u64().unwrap()))
+        .collect()
 }

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::{Event, Outcome};
-use wattrace_record::source::SourceOptions;
+use wattrace_record::source::{Credentials, HttpOptions, SourceOptions, SourceSpecification};
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
@@ -91,6 +91,9 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
         intervals_ms: args.interval.clone(),
         source: SourceOptions {
             nvml_library: args.nvml_library.clone(),
+            amd_library: args.amd_library.clone(),
+            http: http_options(args),
+            redfish_login: redfish_login(args)?,
             sys_root: args.sys_root.clone(),
         },
         steps: args.steps.clone(),
@@ -102,6 +105,29 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),
         command: command_line::without_secrets(words),
     })
+}
+
+fn http_options(args: &args::Recording) -> HttpOptions {
+    if args.insecure {
+        // Said even to whoever wants no warnings.
+        to_stderr(
+            "WARNING: --insecure: certificates are NOT verified; whoever is on the way may give false \
+             readings and see the password",
+        );
+    }
+    HttpOptions { ca_file: args.ca_file.clone(), insecure: args.insecure, longest: None }
+}
+
+/// Credentials for Redfish, where a source needs them.
+fn redfish_login(args: &args::Recording) -> Result<Option<Credentials>, Failure> {
+    let is_redfish =
+        |source: &SourceSpecification| matches!(source, SourceSpecification::Redfish { .. });
+    let login = match &args.redfish_credentials {
+        _ if !args.power.iter().any(is_redfish) => Ok(None),
+        Some(path) => Credentials::from_file(path).map(Some),
+        None => Credentials::from_environment("WATTRACE_REDFISH"),
+    };
+    Ok(login.map_err(|problem| anyhow::anyhow!("--redfish-credentials: {problem}"))?)
 }
 
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {

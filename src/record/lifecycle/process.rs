@@ -60,6 +60,10 @@ pub(super) fn shell(text: &str) -> Vec<String> {
     ["sh", "-c", text].map(str::to_owned).into()
 }
 
+/// Beginnings of the names of variables that hold log-ins for power sources. What is started has no use
+/// for them, and its environment may be shown to others.
+const LOG_INS: [&str; 3] = ["WATTRACE_REDFISH_", "WATTRACE_IPMI_", "WATTRACE_SNMP_"];
+
 /// Time between looks at whether a process group has gone.
 const GONE_POLL: Duration = Duration::from_millis(20);
 
@@ -82,7 +86,13 @@ impl Group {
         sender: &Sender<Event>,
     ) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
-        let mut child = Command::new(&words[0])
+        let mut command = Command::new(&words[0]);
+        for (name, _) in std::env::vars_os() {
+            if LOG_INS.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        let mut child = command
             .args(&words[1..])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -1,8 +1,17 @@
 //! Power sources: what reads power, and how the command line names it.
 
+mod amd;
+mod credentials;
+mod dcgm;
+mod http;
+#[cfg(test)]
+#[path = "../../../tests/record/http_service.rs"]
+mod http_service;
 mod hwmon;
 mod nvml;
 mod rapl;
+mod redfish;
+mod remote_clock;
 mod replay;
 mod specification;
 mod sysfs;
@@ -11,6 +20,8 @@ use wattrace_schema as schema;
 
 use crate::clock::{Clock, Span};
 
+pub use credentials::Credentials;
+pub use http::HttpOptions;
 pub use specification::{SourceSpecification, SpecificationError};
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
@@ -142,6 +153,12 @@ pub struct SourceError {
 pub struct SourceOptions {
     /// The NVML library, where it is not found by its usual name.
     pub nvml_library: Option<std::path::PathBuf>,
+    /// AMD's management library, where it is not found by its usual name.
+    pub amd_library: Option<std::path::PathBuf>,
+    /// How services are asked.
+    pub http: HttpOptions,
+    /// Who logs in to Redfish services.
+    pub redfish_login: Option<Credentials>,
     /// Root of the file system for sources that read `/sys`; `/` if absent.
     pub sys_root: Option<std::path::PathBuf>,
 }
@@ -161,13 +178,12 @@ pub fn open(
         SourceSpecification::Nvml => nvml::NvmlSource::open(library, id).map(boxed),
         SourceSpecification::Rapl => rapl::Rapl::open(root, id).map(boxed),
         SourceSpecification::Hwmon => hwmon::Hwmon::open(root, id).map(boxed),
+        SourceSpecification::Amd => amd::Amd::open(options.amd_library.as_deref(), id).map(boxed),
+        SourceSpecification::Redfish { url } => redfish::Redfish::open(url, id, options).map(boxed),
+        SourceSpecification::Dcgm { url } => dcgm::Dcgm::open(url, id, &options.http).map(boxed),
         SourceSpecification::Replay { file } => replay::Replay::open(file, id).map(boxed),
-        SourceSpecification::Amd
-        | SourceSpecification::Redfish { .. }
-        | SourceSpecification::Ipmi { .. }
-        | SourceSpecification::Snmp { .. }
-        | SourceSpecification::Dcgm { .. } => {
-            Err("this version cannot read it; expected nvml, rapl, hwmon or replay=FILE".to_owned())
+        SourceSpecification::Ipmi { .. } | SourceSpecification::Snmp { .. } => {
+            Err("this version cannot read it; expected another power source".to_owned())
         }
     };
     let error = |message| SourceError { specification: specification.to_string(), message };

@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 use wattrace_schema::Scope;
 
 use super::json::{self, Elements, Failure, Fields, Object};
-use super::nvidia_smi::AVERAGE_MS;
+pub use super::nvidia_smi::AVERAGE_MS;
 use super::power_log::{
     self, PollClock, PowerLog, Problem, Rows, Settings, Source, Stamp, epoch_stamp, stamp_line,
 };
@@ -114,14 +114,14 @@ pub(super) struct Dcgm {
     boards: Boards,
     /// Samples of the scrape so far, by board and time.
     readings: BTreeMap<(i64, usize), Reading>,
-    scrape: Scrape,
+    scrape: Current,
     /// Points taken from Prometheus.
     points: usize,
 }
 
 /// The scrape that is being read.
 #[derive(Debug, Default)]
-struct Scrape {
+struct Current {
     time: Option<i64>,
     /// Series seen in it, so that a series that comes again begins another scrape.
     series: BTreeSet<String>,
@@ -251,7 +251,7 @@ impl Dcgm {
             clock: PollClock::new(settings, what),
             boards: Boards::default(),
             readings: BTreeMap::new(),
-            scrape: Scrape::default(),
+            scrape: Current::default(),
             points: 0,
         }
     }
@@ -263,7 +263,7 @@ impl Dcgm {
         if self.scrape.series.contains(series) {
             self.end_scrape(rows);
         }
-        if sample.labels.get("GPU_I_ID").is_some_and(|id| !id.is_empty()) {
+        if is_instance(&sample) {
             rows.note("MIG instances repeat the readings of their board, which are taken once");
         }
         let board = self.boards.place(&sample.labels)?;
@@ -287,7 +287,7 @@ impl Dcgm {
         for ((t_ns, board), reading) in std::mem::take(&mut self.readings) {
             reading.rows(t_ns, &self.boards.names[board], rows);
         }
-        self.scrape = Scrape::default();
+        self.scrape = Current::default();
     }
 
     /// Reads answers of Prometheus, one after the other.
@@ -391,7 +391,121 @@ impl Fields for Answer<'_, '_> {
     }
 }
 
+/// What one answer of the exporter says of one board. What it does not say, or says is missing, is `None`;
+/// so are counters and power of zero, which are not supported.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BoardReading {
+    /// `DCGM_FI_DEV_POWER_USAGE`, W: what [`plain_power_is_instant`] says.
+    pub power_w: Option<f64>,
+    /// `DCGM_FI_DEV_POWER_USAGE_INSTANT`, W.
+    pub instant_power_w: Option<f64>,
+    /// The counter, J.
+    pub energy_j: Option<f64>,
+    /// Temperature, degrees Celsius.
+    pub temperature_c: Option<f32>,
+    /// Clock of the multiprocessors, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory, MHz.
+    pub mem_clock_mhz: Option<u32>,
+    /// Memory in use, B.
+    pub memory_used_bytes: Option<u64>,
+    /// Share of time in which something ran, %.
+    pub utilization_percent: Option<f32>,
+    /// Reasons of a lowered clock, a bit mask.
+    pub throttle_reasons: Option<u64>,
+}
+
+/// One answer of the exporter.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scrape {
+    /// What it says of each board that it names, by place in [`Exporter::names`].
+    pub boards: BTreeMap<usize, BoardReading>,
+    /// Whether it has rows of MIG instances, which repeat the values of their board.
+    pub has_instances: bool,
+    /// Lines that are no Prometheus text, and values that are no number.
+    pub unreadable: usize,
+}
+
+/// Reads answers of one exporter as they come. A board keeps its place and its name from one answer to
+/// the next.
+#[derive(Debug, Default)]
+pub struct Exporter {
+    boards: Boards,
+    models: BTreeSet<String>,
+    driver: Option<String>,
+}
+
+impl Exporter {
+    /// Names of the boards seen so far, as rows give them.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.boards.names
+    }
+
+    /// Models of the boards seen so far.
+    #[must_use]
+    pub const fn models(&self) -> &BTreeSet<String> {
+        &self.models
+    }
+
+    /// Version of the driver, where the exporter tells it.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        self.driver.as_deref()
+    }
+
+    /// Reads one answer.
+    pub fn read(&mut self, text: &str) -> Scrape {
+        let mut readings: BTreeMap<usize, Reading> = BTreeMap::new();
+        let mut scrape = Scrape::default();
+        let lines = text.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let taken = Sample::parse(line).and_then(|sample| {
+                let Some(metric) = metric(sample.name) else { return Ok(()) };
+                let board = self.boards.place(&sample.labels)?;
+                scrape.has_instances |= is_instance(&sample);
+                self.models
+                    .extend(sample.labels.get("modelName").filter(|n| !n.is_empty()).cloned());
+                self.driver =
+                    sample.labels.get("DCGM_FI_DRIVER_VERSION").cloned().or(self.driver.take());
+                readings.entry(board).or_default().set(metric, sample.name, sample.value)
+            });
+            scrape.unreadable += usize::from(taken.is_err());
+        }
+        scrape.boards =
+            readings.into_iter().map(|(board, reading)| (board, reading.of_board())).collect();
+        scrape
+    }
+}
+
+/// Whether `DCGM_FI_DEV_POWER_USAGE` is of an instant on boards of this model, as on GA100 and what came
+/// before Ampere. On others it is the mean over [`AVERAGE_MS`].
+#[must_use]
+pub fn plain_power_is_instant(model: &str) -> bool {
+    super::nvidia_smi::reads_instant(model)
+}
+
+fn is_instance(sample: &Sample<'_>) -> bool {
+    sample.labels.get("GPU_I_ID").is_some_and(|id| !id.is_empty())
+}
+
 impl Reading {
+    fn of_board(self) -> BoardReading {
+        let positive = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0);
+        let state = self.state;
+        BoardReading {
+            power_w: positive(self.power_w),
+            instant_power_w: positive(self.instant_w.flatten()),
+            energy_j: self.energy_j,
+            temperature_c: state.temperature_c,
+            sm_clock_mhz: state.sm_clock_mhz,
+            mem_clock_mhz: state.mem_clock_mhz,
+            memory_used_bytes: state.memory_used_bytes,
+            utilization_percent: state.utilization_percent,
+            throttle_reasons: state.throttle_reasons,
+        }
+    }
+
     /// Takes a value; of repeated ones the first counts.
     fn set(&mut self, metric: Metric, name: &str, text: &str) -> Result<(), String> {
         if std::mem::replace(&mut self.seen[metric as usize], true) {
@@ -582,6 +696,27 @@ DCGM_FI_DEV_POWER_USAGE_INSTANT{gpu="0",UUID="GPU-a"} 498.1
         0s dcgm gpu0 50 W
         1s dcgm gpu0 51 W
         ");
+    }
+
+    #[test]
+    fn answers_are_read_one_by_one_and_boards_keep_their_place() {
+        let mut exporter = Exporter::default();
+        let (first, second) = MINIMAL.split_at(MINIMAL.rfind("# scrape").unwrap());
+        let scrape = exporter.read(first);
+        assert!(scrape.has_instances);
+        assert_eq!(exporter.names(), ["gpu0", "gpu1"]);
+        let board = scrape.boards[&0];
+        // 5,000,000,500 mJ; 70,000 MiB.
+        assert_eq!((board.power_w, board.energy_j), (Some(412.34), Some(5_000_000.5)));
+        assert_eq!(board.memory_used_bytes, Some(70_000 << 20));
+        assert_eq!(scrape.boards[&1], BoardReading::default());
+        let scrape = exporter.read(second);
+        assert_eq!(scrape.boards.keys().collect::<Vec<_>>(), [&0]);
+        assert_eq!(scrape.boards[&0].instant_power_w, Some(498.1));
+        assert_eq!(exporter.models().iter().collect::<Vec<_>>(), ["NVIDIA H100"]);
+        let page = exporter.read("<html>\nNot found\n</html>\n");
+        // "Not found" has the shape of a metric and its value.
+        assert_eq!((page.boards.len(), page.unreadable), (0, 2));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{Format, Reader, quantity};
 use crate::PowerRow;
 
 /// Trailing average of `power.draw` and `power.draw.average`, by the documentation of the driver.
-pub(super) const AVERAGE_MS: f64 = 1000.0;
+pub const AVERAGE_MS: f64 = 1000.0;
 
 const POWER_DRAW: &str = "power.draw";
 
@@ -263,7 +263,7 @@ pub(super) fn settle_power_draw(source: &str, rows: &mut Rows) {
 }
 
 /// Boards on which the driver's plain reading is of an instant: GA100, and what came before Ampere.
-fn reads_instant(name: &str) -> bool {
+pub(super) fn reads_instant(name: &str) -> bool {
     const CHIPS: [&str; 16] = [
         "A100", "A800", "A30", "V100", "V100S", "T4", "P100", "P40", "P4", "P6", "K80", "K40",
         "K40m", "M40", "M60", "170HX",

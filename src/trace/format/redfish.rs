@@ -58,14 +58,64 @@ pub(super) struct Redfish {
     left_out: BTreeSet<&'static str>,
 }
 
-/// A value of a resource.
-#[derive(Debug, PartialEq)]
-struct Reading {
-    scope: Scope,
-    /// What the value belongs to: a chassis, a processor.
-    owner: String,
-    power_w: Option<f64>,
-    energy_j: Option<f64>,
+/// What a resource says of power.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// What is measured.
+    pub scope: Scope,
+    /// The resource of the node, or the name of what is inside it: a processor, a sensor.
+    pub owner: String,
+    /// Power, W.
+    pub power_w: Option<f64>,
+    /// Cumulative counter, J.
+    pub energy_j: Option<f64>,
+}
+
+/// A resource, as far as power is concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resource {
+    /// It measures something.
+    Measures(Reading),
+    /// It measures something that is not taken, for this reason.
+    LeftOut(&'static str),
+}
+
+const SUPPLIES: &str = "power supplies, which are parts of the node";
+
+impl Resource {
+    /// Reads the body of a resource: `Power`, `EnvironmentMetrics`, a sensor or a power supply. `address`
+    /// is where it was asked for, in case that it does not name itself.
+    ///
+    /// # Errors
+    /// It has none of these shapes, or does not tell what it measures.
+    pub fn parse(body: &Map<String, Value>, address: Option<&str>) -> Result<Self, String> {
+        let address = body.get("@odata.id").and_then(Value::as_str).or(address).unwrap_or("");
+        if let Some(controls) = body.get("PowerControl").and_then(Value::as_array) {
+            let control = node_control(controls)?;
+            let power_w = number("PowerConsumedWatts", control.get("PowerConsumedWatts"))?;
+            let owner = address.split('#').next().unwrap_or(address).to_owned();
+            return Ok(Self::Measures(Reading {
+                scope: Scope::Node,
+                owner,
+                power_w,
+                energy_j: None,
+            }));
+        }
+        if body.contains_key("InputPowerWatts") || body.contains_key("OutputPowerWatts") {
+            return Ok(Self::LeftOut(SUPPLIES));
+        }
+        if body.contains_key("PowerWatts")
+            || body.contains_key("EnergyJoules")
+            || body.contains_key("EnergykWh")
+        {
+            return environment(body, address).map(Self::Measures);
+        }
+        if let Some(kind) = body.get("ReadingType").and_then(Value::as_str) {
+            return sensor(kind, body, address);
+        }
+        Err("is a resource without power; expected PowerControl, EnvironmentMetrics or a sensor"
+            .into())
+    }
 }
 
 impl Redfish {
@@ -85,7 +135,13 @@ impl Redfish {
         let half = latency_ns.and_then(|latency| i64::try_from(latency / 2).ok()).unwrap_or(0);
         let t_ns = polled.saturating_add(half);
         let Some(body) = record.body.as_object() else { return Ok(()) };
-        let Some(reading) = self.reading(body, record.address)? else { return Ok(()) };
+        let reading = match Resource::parse(body, record.address)? {
+            Resource::Measures(reading) => reading,
+            Resource::LeftOut(what) => {
+                self.left_out.insert(what);
+                return Ok(());
+            }
+        };
         self.check_node(&reading)?;
         let (source, device) = match reading.scope {
             Scope::Node => (NODE, "node".to_owned()),
@@ -128,80 +184,43 @@ impl Redfish {
             }
         }
     }
+}
 
-    /// What a resource says of power; `None` where it says nothing that is used.
-    fn reading(
-        &mut self,
-        body: &Map<String, Value>,
-        address: Option<&str>,
-    ) -> Result<Option<Reading>, String> {
-        let address = body.get("@odata.id").and_then(Value::as_str).or(address).unwrap_or("");
-        if let Some(controls) = body.get("PowerControl").and_then(Value::as_array) {
-            let control = node_control(controls)?;
-            let power_w = number("PowerConsumedWatts", control.get("PowerConsumedWatts"))?;
-            let owner = address.split('#').next().unwrap_or(address).to_owned();
-            return Ok(Some(Reading { scope: Scope::Node, owner, power_w, energy_j: None }));
+fn sensor(kind: &str, body: &Map<String, Value>, address: &str) -> Result<Resource, String> {
+    let context = body.get("PhysicalContext").and_then(Value::as_str).unwrap_or("");
+    let scope = match context {
+        "Chassis" | "SystemBoard" | "Room" | "PowerSubsystem" => Scope::Node,
+        "CPU" | "CPUSubsystem" => Scope::Cpu,
+        "GPU" | "GPUSubsystem" | "Accelerator" => Scope::GpuBoard,
+        "Memory" | "MemorySubsystem" => Scope::Dram,
+        "PowerSupply" | "PowerSupplyBay" => {
+            return Ok(Resource::LeftOut(SUPPLIES));
         }
-        if body.contains_key("InputPowerWatts") || body.contains_key("OutputPowerWatts") {
-            self.left_out.insert("power supplies, which are parts of the node");
-            return Ok(None);
+        _ => {
+            return Err(format!(
+                "\"PhysicalContext\" is \"{context}\", which does not tell what the sensor measures"
+            ));
         }
-        if body.contains_key("PowerWatts")
-            || body.contains_key("EnergyJoules")
-            || body.contains_key("EnergykWh")
-        {
-            return environment(body, address).map(Some);
+    };
+    let reading = body.get("Reading");
+    let unit = body.get("ReadingUnits").and_then(Value::as_str);
+    let (mut power_w, mut energy_j) = (None, None);
+    match kind {
+        "Power" => {
+            let value = number("Reading", reading)?;
+            power_w =
+                value.map(|value| quantity::power_w(value, unit.unwrap_or("W"))).transpose()?;
         }
-        if let Some(kind) = body.get("ReadingType").and_then(Value::as_str) {
-            return self.sensor(kind, body, address);
+        "EnergykWh" => energy_j = counter("Reading", reading, "kWh")?,
+        "EnergyJoules" => energy_j = counter("Reading", reading, "J")?,
+        "EnergyWh" => energy_j = counter("Reading", reading, "Wh")?,
+        _ => {
+            return Ok(Resource::LeftOut("sensors of other things than power and energy"));
         }
-        Err("is a resource without power; expected PowerControl, EnvironmentMetrics or a sensor"
-            .into())
     }
-
-    fn sensor(
-        &mut self,
-        kind: &str,
-        body: &Map<String, Value>,
-        address: &str,
-    ) -> Result<Option<Reading>, String> {
-        let context = body.get("PhysicalContext").and_then(Value::as_str).unwrap_or("");
-        let scope = match context {
-            "Chassis" | "SystemBoard" | "Room" | "PowerSubsystem" => Scope::Node,
-            "CPU" | "CPUSubsystem" => Scope::Cpu,
-            "GPU" | "GPUSubsystem" | "Accelerator" => Scope::GpuBoard,
-            "Memory" | "MemorySubsystem" => Scope::Dram,
-            "PowerSupply" | "PowerSupplyBay" => {
-                self.left_out.insert("power supplies, which are parts of the node");
-                return Ok(None);
-            }
-            _ => {
-                return Err(format!(
-                    "\"PhysicalContext\" is \"{context}\", which does not tell what the sensor measures"
-                ));
-            }
-        };
-        let reading = body.get("Reading");
-        let unit = body.get("ReadingUnits").and_then(Value::as_str);
-        let (mut power_w, mut energy_j) = (None, None);
-        match kind {
-            "Power" => {
-                let value = number("Reading", reading)?;
-                power_w =
-                    value.map(|value| quantity::power_w(value, unit.unwrap_or("W"))).transpose()?;
-            }
-            "EnergykWh" => energy_j = counter("Reading", reading, "kWh")?,
-            "EnergyJoules" => energy_j = counter("Reading", reading, "J")?,
-            "EnergyWh" => energy_j = counter("Reading", reading, "Wh")?,
-            _ => {
-                self.left_out.insert("sensors of other things than power and energy");
-                return Ok(None);
-            }
-        }
-        let id = body.get("Id").and_then(Value::as_str).unwrap_or(address);
-        let owner = if scope == Scope::Node { address.to_owned() } else { id.to_owned() };
-        Ok(Some(Reading { scope, owner, power_w, energy_j }))
-    }
+    let id = body.get("Id").and_then(Value::as_str).unwrap_or(address);
+    let owner = if scope == Scope::Node { address.to_owned() } else { id.to_owned() };
+    Ok(Resource::Measures(Reading { scope, owner, power_w, energy_j }))
 }
 
 /// The member of `PowerControl` that is the node: the only one, or the only one whose name or context says
@@ -261,7 +280,10 @@ fn environment(body: &Map<String, Value>, address: &str) -> Result<Reading, Stri
 }
 
 /// A number, which some services write as text; null where there is none.
-fn number(key: &str, value: Option<&Value>) -> Result<Option<f64>, String> {
+///
+/// # Errors
+/// It is neither a number nor a text that says that there is none; the message names `key`.
+pub fn number(key: &str, value: Option<&Value>) -> Result<Option<f64>, String> {
     let wrong = |text: &str| Err(format!("\"{key}\" is {text}; expected a number"));
     match value {
         None | Some(Value::Null) => Ok(None),

@@ -173,7 +173,7 @@ fn two_readings_of_one_log_are_kept_apart() {
     );
     // The same log twice would count every board twice.
     case.inputs.push(case.inputs[0].clone());
-    std::fs::remove_dir_all(case.folder.path().join("archive/joined")).unwrap();
+    std::fs::remove_dir_all(case.folder.path().join("archive")).unwrap();
     assert!(case.join().unwrap_err().contains("since they cannot be added"));
 }
 
