@@ -50,7 +50,7 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, rapl, hwmon or replay=FILE; may be given several times
+    /// Power source: nvml, rapl, hwmon, ipmi, ipmi=HOST or replay=FILE; may be given several times
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
@@ -69,6 +69,11 @@ pub(crate) struct Recording {
     /// The NVML library, where it has another name or place than usual
     #[arg(long, value_name = "FILE")]
     pub(crate) nvml_library: Option<PathBuf>,
+    /// Log-in for ipmi=HOST in lines "key = value": user, password, and if need be kg, cipher_suite (3, 8, 12
+    /// or 17), privilege (user, operator or administrator; default: user). Without it they come from the
+    /// environment: WATTRACE_IPMI_USER and so on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ipmi_credentials: Option<PathBuf>,
     /// Root of the /sys that rapl and hwmon read
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) sys_root: Option<PathBuf>,

@@ -306,10 +306,11 @@ fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordErr
             1 => specification.name().to_owned(),
             count => format!("{}-{count}", specification.name()),
         };
-        let source = source::open(specification, &id, &options.source)?;
+        let mut source = source::open(specification, &id, &options.source)?;
         let asked = options.intervals_ms.iter().find(|(name, _)| *name == id);
         let interval_ms =
             asked.map_or_else(|| source.default_interval_ms(), |(_, interval_ms)| *interval_ms);
+        source.set_interval_ms(interval_ms);
         sources.push((id, interval_ms, source));
     }
     let is_known = |id: &String| sources.iter().any(|(known, ..)| known == id);

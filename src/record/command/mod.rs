@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::Event;
-use wattrace_record::source::SourceOptions;
+use wattrace_record::source::{IpmiLogin, SourceOptions, SourceSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
 
@@ -52,12 +52,24 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
         source: SourceOptions {
             nvml_library: args.nvml_library.clone(),
             sys_root: args.sys_root.clone(),
+            ipmi: ipmi_login(args)?,
         },
         description,
         flush: args.flush,
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),
         command: command_line::without_secrets(words),
     })
+}
+
+/// The log-in for IPMI, where a source needs one.
+fn ipmi_login(args: &args::Recording) -> Result<Option<IpmiLogin>, Failure> {
+    let is_remote = |source| matches!(source, &SourceSpecification::Ipmi { host: Some(_) });
+    let login = match &args.ipmi_credentials {
+        Some(path) => IpmiLogin::from_file(path).map(Some),
+        None if args.power.iter().any(is_remote) => IpmiLogin::from_environment(),
+        None => Ok(None),
+    };
+    Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for IPMI: {problem}"))?)
 }
 
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {

@@ -1,9 +1,12 @@
 //! Power sources: what reads power, and how the command line names it.
 
+mod host;
 mod hwmon;
+mod ipmi;
 mod nvml;
 mod rapl;
 mod replay;
+mod secrets;
 mod specification;
 mod sysfs;
 
@@ -11,6 +14,7 @@ use wattrace_schema as schema;
 
 use crate::clock::{Clock, Span};
 
+pub use ipmi::IpmiLogin;
 pub use specification::{SourceSpecification, SpecificationError};
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
@@ -105,6 +109,9 @@ pub trait PowerSource: Send + std::fmt::Debug {
         if self.streams().iter().all(is_board) { 100.0 } else { 1000.0 }
     }
 
+    /// Tells it the time between reads, before the first: a read may not take longer.
+    fn set_interval_ms(&mut self, _interval_ms: f64) {}
+
     /// Reads every device once and appends one [`Reading`] for each device of each stream, failed ones
     /// included. A device that has vanished keeps giving readings with its failure. [`Span::of`] takes
     /// the time around one device's read.
@@ -125,6 +132,11 @@ pub trait PowerSource: Send + std::fmt::Debug {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Processor time so far of processes that it started, s.
+    fn helper_cpu_s(&self) -> f64 {
+        0.0
+    }
 }
 
 /// Why a source cannot be opened; the recording does not start then.
@@ -144,6 +156,8 @@ pub struct SourceOptions {
     pub nvml_library: Option<std::path::PathBuf>,
     /// Root of the file system for sources that read `/sys`; `/` if absent.
     pub sys_root: Option<std::path::PathBuf>,
+    /// What logs in to controllers that speak IPMI.
+    pub ipmi: Option<IpmiLogin>,
 }
 
 /// Opens a source. `id` is unique in the run; stream ids begin with it.
@@ -161,10 +175,12 @@ pub fn open(
         SourceSpecification::Nvml => nvml::NvmlSource::open(library, id).map(boxed),
         SourceSpecification::Rapl => rapl::Rapl::open(root, id).map(boxed),
         SourceSpecification::Hwmon => hwmon::Hwmon::open(root, id).map(boxed),
+        SourceSpecification::Ipmi { host } => {
+            ipmi::Ipmi::open(host.as_deref(), options.ipmi.as_ref(), id).map(boxed)
+        }
         SourceSpecification::Replay { file } => replay::Replay::open(file, id).map(boxed),
         SourceSpecification::Amd
         | SourceSpecification::Redfish { .. }
-        | SourceSpecification::Ipmi { .. }
         | SourceSpecification::Snmp { .. }
         | SourceSpecification::Dcgm { .. } => {
             Err("this version cannot read it; expected nvml, rapl, hwmon or replay=FILE".to_owned())
