@@ -4,8 +4,10 @@
 
 mod clock;
 mod files;
+mod ipmi;
 mod kill;
 mod lifecycle;
 mod nvml;
+mod peers;
 mod support;
 mod tree;

@@ -82,7 +82,12 @@ impl Ipmi {
 
     fn power_w(&mut self, deadline: Instant) -> Result<f64, String> {
         let reply = self.client.ask(GET_POWER_READING, deadline)?;
-        PowerReading::parse(&reply).map(|reading| f64::from(reading.power_w))
+        let reading = PowerReading::parse(&reply);
+        if reading.as_ref().is_err_and(|cause| cause == client::NO_ANSWER) {
+            // The controller is gone, or was restarted and does not know the session.
+            self.client.log_out();
+        }
+        reading.map(|reading| f64::from(reading.power_w))
     }
 }
 

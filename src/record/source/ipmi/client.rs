@@ -17,9 +17,10 @@ pub(super) const NO_ANSWER: &str = "no answer in time";
 /// What the shell prints when it waits for a command.
 const PROMPT: &str = "ipmitool> ";
 
-/// Longest that a log-in or a command may go on before the shell is started anew. Its own limit for one
-/// command is 15 s.
-const GIVE_UP: Duration = Duration::from_secs(20);
+/// Longest that a log-in, and a command, may go on before the shell is started anew. A controller that was
+/// restarted does not know the session, and would leave every command without an answer.
+const LONGEST_LOG_IN: Duration = Duration::from_secs(20);
+const LONGEST_COMMAND: Duration = Duration::from_secs(5);
 
 /// Time for the shell to close its session, of which a controller has few.
 const LOG_OUT: Duration = Duration::from_millis(500);
@@ -176,7 +177,7 @@ impl ClientCommand {
             stdin,
             chunks: channel().1,
             output: String::new(),
-            waiting_since: Some(Instant::now()),
+            busy_until: Some(Instant::now() + LONGEST_LOG_IN),
         };
         shell.chunks = read_along(output).map_err(cannot)?;
         Ok(shell)
@@ -224,8 +225,8 @@ struct Shell {
     chunks: Receiver<Vec<u8>>,
     /// What it printed since the last command.
     output: String,
-    /// Since when its prompt is awaited; `None` while it waits for a command.
-    waiting_since: Option<Instant>,
+    /// Until when its prompt is awaited at the longest; `None` while it waits for a command.
+    busy_until: Option<Instant>,
 }
 
 /// How waiting for the prompt ended without it.
@@ -241,7 +242,7 @@ impl Shell {
             if let Some(text) = self.output.strip_suffix(PROMPT) {
                 let text = text.to_owned();
                 self.output.clear();
-                self.waiting_since = None;
+                self.busy_until = None;
                 return Ok(text);
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -273,7 +274,7 @@ impl Shell {
 
     /// Lets it log out if it can, else kills it; gives its processor time.
     fn end(mut self) -> f64 {
-        if self.waiting_since.is_none() && self.stdin.write_all(b"exit\n").is_ok() {
+        if self.busy_until.is_none() && self.stdin.write_all(b"exit\n").is_ok() {
             let deadline = Instant::now() + LOG_OUT;
             while let Err(NoPrompt::Late) | Ok(_) = self.prompt(deadline) {
                 if Instant::now() >= deadline {
@@ -318,7 +319,7 @@ impl Client {
             Some(shell) => shell,
             None => self.command.start()?,
         };
-        let Some(since) = shell.waiting_since else {
+        let Some(limit) = shell.busy_until else {
             self.shell = Some(shell);
             return Ok(());
         };
@@ -329,7 +330,7 @@ impl Client {
                 Ok(())
             }
             Err(NoPrompt::Late) => {
-                if since.elapsed() < GIVE_UP {
+                if Instant::now() < limit {
                     self.shell = Some(shell);
                 } else {
                     self.ended_cpu_s += shell.end();
@@ -348,7 +349,7 @@ impl Client {
     pub(super) fn ask(&mut self, command: &str, deadline: Instant) -> Result<String, String> {
         let lost = || "the session ended".to_owned();
         let mut shell = self.shell.take().ok_or_else(lost)?;
-        shell.waiting_since = Some(Instant::now());
+        shell.busy_until = Some(Instant::now() + LONGEST_COMMAND);
         let is_sent = writeln!(shell.stdin, "{command}").is_ok();
         let answer = if is_sent { shell.prompt(deadline) } else { Err(NoPrompt::Ended) };
         match answer {
@@ -368,6 +369,13 @@ impl Client {
         }
     }
 
+    /// Logs out; the next [`Client::ready`] logs in again.
+    pub(super) fn log_out(&mut self) {
+        if let Some(shell) = self.shell.take() {
+            self.ended_cpu_s += shell.end();
+        }
+    }
+
     /// Processor time of all shells so far.
     pub(super) fn cpu_s(&self) -> f64 {
         self.ended_cpu_s + self.shell.as_ref().map_or(0.0, Shell::cpu_s)
@@ -376,9 +384,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if let Some(shell) = self.shell.take() {
-            shell.end();
-        }
+        self.log_out();
     }
 }
 
