@@ -50,7 +50,7 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, rapl, hwmon, ipmi, ipmi=HOST or replay=FILE; may be given several times
+    /// Power source: nvml, rapl, hwmon, ipmi, ipmi=HOST, snmp=HOST,OID[:UNIT] or replay=FILE; may be given several times
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
@@ -74,6 +74,11 @@ pub(crate) struct Recording {
     /// environment: WATTRACE_IPMI_USER and so on
     #[arg(long, value_name = "FILE")]
     pub(crate) ipmi_credentials: Option<PathBuf>,
+    /// Log-in for snmp in lines "key = value": community for v2c (default: public), or for v3 user and as far as
+    /// needed auth_protocol (sha, sha256, ...), auth_password, privacy_protocol (aes, aes256, ...),
+    /// privacy_password, context. Without it they come from the environment: WATTRACE_SNMP_USER and so on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snmp_credentials: Option<PathBuf>,
     /// Root of the /sys that rapl and hwmon read
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) sys_root: Option<PathBuf>,

@@ -287,8 +287,9 @@ fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, RecordError> {
-    // Deep calls happen nowhere here; the default stack of 2 MiB would only be reserved.
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    // Deep calls happen nowhere here, but SNMP's buffers for one datagram pass over the stack; the default of
+    // 2 MiB would only be reserved.
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
     builder.spawn(work).map_err(RecordError::Thread)
 }
 

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::Event;
-use wattrace_record::source::{IpmiLogin, SourceOptions, SourceSpecification};
+use wattrace_record::source::{IpmiLogin, SnmpLogin, SourceOptions, SourceSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
 
@@ -53,6 +53,7 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             nvml_library: args.nvml_library.clone(),
             sys_root: args.sys_root.clone(),
             ipmi: ipmi_login(args)?,
+            snmp: snmp_login(args)?,
         },
         description,
         flush: args.flush,
@@ -70,6 +71,17 @@ fn ipmi_login(args: &args::Recording) -> Result<Option<IpmiLogin>, Failure> {
         None => Ok(None),
     };
     Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for IPMI: {problem}"))?)
+}
+
+/// The log-in for SNMP, where a source may need one.
+fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
+    let is_snmp = |source| matches!(source, &SourceSpecification::Snmp { .. });
+    let login = match &args.snmp_credentials {
+        Some(path) => SnmpLogin::from_file(path).map(Some),
+        None if args.power.iter().any(is_snmp) => SnmpLogin::from_environment(),
+        None => Ok(None),
+    };
+    Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for SNMP: {problem}"))?)
 }
 
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ mod nvml;
 mod rapl;
 mod replay;
 mod secrets;
+mod snmp;
 mod specification;
 mod sysfs;
 
@@ -15,6 +16,7 @@ use wattrace_schema as schema;
 use crate::clock::{Clock, Span};
 
 pub use ipmi::IpmiLogin;
+pub use snmp::SnmpLogin;
 pub use specification::{SourceSpecification, SpecificationError};
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
@@ -158,6 +160,8 @@ pub struct SourceOptions {
     pub sys_root: Option<std::path::PathBuf>,
     /// What logs in to controllers that speak IPMI.
     pub ipmi: Option<IpmiLogin>,
+    /// What logs in to agents that speak SNMP; community `public` if absent.
+    pub snmp: Option<SnmpLogin>,
 }
 
 /// Opens a source. `id` is unique in the run; stream ids begin with it.
@@ -178,10 +182,12 @@ pub fn open(
         SourceSpecification::Ipmi { host } => {
             ipmi::Ipmi::open(host.as_deref(), options.ipmi.as_ref(), id).map(boxed)
         }
+        SourceSpecification::Snmp { host, oid } => {
+            snmp::Snmp::open(host, oid, options.snmp.as_ref(), id).map(boxed)
+        }
         SourceSpecification::Replay { file } => replay::Replay::open(file, id).map(boxed),
         SourceSpecification::Amd
         | SourceSpecification::Redfish { .. }
-        | SourceSpecification::Snmp { .. }
         | SourceSpecification::Dcgm { .. } => {
             Err("this version cannot read it; expected nvml, rapl, hwmon or replay=FILE".to_owned())
         }

@@ -29,7 +29,8 @@ pub enum SourceSpecification {
     Snmp {
         /// Its host.
         host: String,
-        /// The object that holds watts.
+        /// The object that is read, with its unit after a colon where none is known; or two with a comma
+        /// between, of power and of energy.
         oid: String,
     },
     /// A DCGM exporter.
