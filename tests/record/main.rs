@@ -9,5 +9,6 @@ mod kill;
 mod lifecycle;
 mod nvml;
 mod peers;
+mod snmp;
 mod support;
 mod tree;

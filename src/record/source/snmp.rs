@@ -30,6 +30,11 @@ const PORT: u16 = 161;
 /// Time for each question on opening.
 const OPENING: Duration = Duration::from_secs(3);
 
+/// Coarsest count of an energy counter, 10 Wh: a step of it within a second is still a power that a PDU can
+/// give, and it takes 36 s at 1 kW. One of 0.1 kWh moves every six minutes, so that it would be chosen over the
+/// power that it is worse than.
+const COARSEST_COUNT_J: f64 = 36_000.0;
+
 /// Share of the interval that a read may take, and the longest that it may.
 const READ_SHARE: f64 = 0.8;
 const LONGEST_READ_S: f64 = 5.0;
@@ -89,6 +94,13 @@ impl Snmp {
         };
         for request in &requests {
             let (unit, origin) = source.unit_of(request)?;
+            if unit.quantity == Quantity::Energy && unit.of(1.0) > COARSEST_COUNT_J {
+                return Err(format!(
+                    "{} counts energy by {unit} ({origin}), too coarse for a run; expected 10 Wh or finer, or \
+                     an object of power",
+                    request.text
+                ));
+            }
             source.notes.push(format!(
                 "{id}: {} of {host} is taken in units of {unit} ({origin}). How often the PDU renews it, and \
                  over what time it averages, is not known",
