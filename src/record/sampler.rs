@@ -149,7 +149,8 @@ impl Sampler {
         let now_ns = self.context.clock.clock().monotonic_ns();
         let due_tick = (now_ns - self.start_ns).div_euclid(self.interval_ns);
         let next = due_tick.max(self.tick + 1);
-        let helper_cpu_s = self.source.helper_cpu_s();
+        // A process that just ended may show nothing of what it used.
+        let helper_cpu_s = self.source.helper_cpu_s().max(self.helper_cpu_s);
         let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
         punctuality.add(late_ns.unsigned_abs());
         punctuality.sources += usize::from(self.tick == 0);

@@ -33,8 +33,9 @@ const STATE_ACTIVE: u8 = 0x40;
 /// Time that the first reading may take, with the log-in.
 const OPENING: Duration = Duration::from_secs(20);
 
-/// Share of the interval that a read may take.
+/// Share of the interval that a read may take, and the longest that it may.
 const READ_SHARE: f64 = 0.8;
+const LONGEST_READ_S: f64 = 5.0;
 
 /// A controller.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Ipmi {
             .and_then(|reply| PowerReading::parse(&reply))
             .map_err(|cause| format!("{cause}{}", hint(&cause)))?;
         let mut stream = Stream::new(id, Scope::Node, ReadingKind::Instant);
-        stream.devices.push("node".to_owned());
+        stream.devices.push(device_name(id));
         let notes = vec![format!(
             "{id}: power as the board controller gives it by DCMI, in whole watts. The controller does not say \
              how often it renews the value or what it averages over; its own statistics (over {} ms) are not \
@@ -82,12 +83,15 @@ impl Ipmi {
 
     fn power_w(&mut self, deadline: Instant) -> Result<f64, String> {
         let reply = self.client.ask(GET_POWER_READING, deadline)?;
-        let reading = PowerReading::parse(&reply);
-        if reading.as_ref().is_err_and(|cause| cause == client::NO_ANSWER) {
-            // The controller is gone, or was restarted and does not know the session.
-            self.client.log_out();
-        }
-        reading.map(|reading| f64::from(reading.power_w))
+        PowerReading::parse(&reply).map(|reading| f64::from(reading.power_w))
+    }
+}
+
+/// `ipmi` reads `node`, `ipmi-2` reads `node1`: the controller of another machine, which is added.
+fn device_name(id: &str) -> String {
+    match id.rsplit_once('-').and_then(|(_, number)| number.parse::<u32>().ok()) {
+        Some(number) => format!("node{}", number.saturating_sub(1)),
+        None => "node".to_owned(),
     }
 }
 
@@ -114,7 +118,8 @@ impl PowerSource for Ipmi {
     }
 
     fn set_interval_ms(&mut self, interval_ms: f64) {
-        self.longest_read = Duration::from_secs_f64(READ_SHARE * interval_ms / 1e3);
+        let longest_s = (READ_SHARE * interval_ms / 1e3).min(LONGEST_READ_S);
+        self.longest_read = Duration::from_secs_f64(longest_s);
     }
 
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>) {
@@ -176,8 +181,6 @@ fn refusal(reply: &str) -> String {
     match last.rsplit_once("): ") {
         Some((_, reason)) => format!("the controller refuses: {reason}"),
         None if last.is_empty() => "the reply is empty".to_owned(),
-        // Without a completion code there was no answer at all.
-        None if last.starts_with("Unable to send RAW command") => client::NO_ANSWER.to_owned(),
         None => format!("ipmitool: {last}"),
     }
 }
@@ -196,6 +199,11 @@ mod tests {
     }
 
     #[test]
+    fn every_controller_is_a_machine_of_its_own() {
+        assert_eq!(["ipmi", "ipmi-2", "ipmi-3"].map(device_name), ["node", "node1", "node2"]);
+    }
+
+    #[test]
     fn what_is_no_measurement_is_said() {
         let inactive = REPLY.replace(" 40", " 00");
         let zero = REPLY.replace("d2 04", "00 00");
@@ -203,8 +211,7 @@ mod tests {
         let other = REPLY.replace("dc d2", "dd d2");
         let command = "Unable to send RAW command (channel=0x0 netfn=0x2c lun=0x0 cmd=0x2 rsp=0xcb): \
                        Requested sensor, data, or record not found\n";
-        let silent = "Unable to send RAW command (channel=0x0 netfn=0x2c lun=0x0 cmd=0x2)\n";
-        let texts = [&inactive, &zero, short, &other, command, silent, "", "Broken pipe\n"];
+        let texts = [&inactive, &zero, short, &other, command, "", "Broken pipe\n"];
         let causes = texts.map(|text| PowerReading::parse(text).unwrap_err());
         insta::assert_snapshot!(causes.join("\n"), @r#"
         the controller's power measurement is not active
@@ -212,7 +219,6 @@ mod tests {
         the reply is no power reading
         the reply is no power reading
         the controller refuses: Requested sensor, data, or record not found
-        no answer in time
         the reply is empty
         ipmitool: Broken pipe
         "#);

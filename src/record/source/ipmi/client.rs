@@ -12,7 +12,7 @@ use super::super::host::HostPort;
 use super::super::secrets::Secrets;
 
 /// Cause of a read that got no answer in its time.
-pub(super) const NO_ANSWER: &str = "no answer in time";
+const NO_ANSWER: &str = "no answer in time";
 
 /// What the shell prints when it waits for a command.
 const PROMPT: &str = "ipmitool> ";
@@ -132,7 +132,7 @@ impl ClientCommand {
             "-N",
             "1",
             "-R",
-            "3",
+            "2",
         ]
         .map(str::to_owned)
         .into();
@@ -161,6 +161,9 @@ impl ClientCommand {
         command
             .args(&self.arguments)
             .env_remove("IPMITOOL_PASSWORD")
+            // Its line editor would mix signs for the terminal into what it prints.
+            .env("TERM", "dumb")
+            .env("INPUTRC", "/dev/null")
             .envs(self.environment.iter().map(|(name, value)| (name, &value.0)))
             .stdin(Stdio::piped())
             .stdout(input.try_clone().map_err(cannot)?)
@@ -298,6 +301,13 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     fields.next()?.ok()?.checked_add(fields.next()?.ok()?)
 }
 
+/// Whether the controller gave no answer at all: it is gone, or was restarted and does not know the session.
+/// What it refuses comes with its completion code, `rsp=`.
+fn is_unanswered(text: &str) -> bool {
+    text.lines()
+        .any(|line| line.starts_with("Unable to send RAW command") && !line.contains("rsp="))
+}
+
 /// A shell that is started again whenever it ends or hangs.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -324,6 +334,10 @@ impl Client {
             return Ok(());
         };
         match shell.prompt(deadline) {
+            Ok(text) if is_unanswered(&text) => {
+                self.ended_cpu_s += shell.end();
+                Err(NO_ANSWER.to_owned())
+            }
             // Whatever it answered to a command before is too old now.
             Ok(_) => {
                 self.shell = Some(shell);
@@ -353,6 +367,10 @@ impl Client {
         let is_sent = writeln!(shell.stdin, "{command}").is_ok();
         let answer = if is_sent { shell.prompt(deadline) } else { Err(NoPrompt::Ended) };
         match answer {
+            Ok(text) if is_unanswered(&text) => {
+                self.ended_cpu_s += shell.end();
+                Err(NO_ANSWER.to_owned())
+            }
             Ok(text) => {
                 self.shell = Some(shell);
                 // The shell repeats the command first.
@@ -369,13 +387,6 @@ impl Client {
         }
     }
 
-    /// Logs out; the next [`Client::ready`] logs in again.
-    pub(super) fn log_out(&mut self) {
-        if let Some(shell) = self.shell.take() {
-            self.ended_cpu_s += shell.end();
-        }
-    }
-
     /// Processor time of all shells so far.
     pub(super) fn cpu_s(&self) -> f64 {
         self.ended_cpu_s + self.shell.as_ref().map_or(0.0, Shell::cpu_s)
@@ -384,7 +395,9 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.log_out();
+        if let Some(shell) = self.shell.take() {
+            shell.end();
+        }
     }
 }
 
@@ -397,6 +410,15 @@ mod tests {
         let stat = "123 (a) b) S 1 123 123 0 -1 4194560 350 0 0 0 28 14 7 9 20 0 1 0 99 1000 2 3";
         assert_eq!(cpu_ticks(stat), Some(42));
         assert_eq!(cpu_ticks("123 (a"), None);
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer() {
+        let silent =
+            "raw 0x2c 0x02\nUnable to send RAW command (channel=0x0 netfn=0x2c lun=0x0 cmd=0x2)\n";
+        assert!(is_unanswered(silent));
+        assert!(!is_unanswered(&silent.replace(" cmd=0x2)", " cmd=0x2 rsp=0xcb): not found")));
+        assert!(!is_unanswered(" dc d2 04\n"));
     }
 
     fn login(lines: &[(&str, &str)]) -> Result<IpmiLogin, String> {
@@ -424,7 +446,7 @@ mod tests {
         let command = ClientCommand::remote(&host, &login);
         assert_eq!(
             command.arguments.join(" "),
-            "-I lanplus -H fe80::1 -p 1623 -U meter -E -L ADMINISTRATOR -N 1 -R 3 -K -C 3 shell"
+            "-I lanplus -H fe80::1 -p 1623 -U meter -E -L ADMINISTRATOR -N 1 -R 2 -K -C 3 shell"
         );
         let environment: Vec<_> =
             command.environment.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
