@@ -50,7 +50,9 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, rapl, hwmon, ipmi, ipmi=HOST, snmp=HOST,OID[:UNIT] or replay=FILE; may be given several times
+    /// Power source: nvml, rapl, hwmon, ipmi, ipmi=HOST, snmp=HOST,OID[:UNIT] or replay=FILE; may be given
+    /// several times. UNIT is one count of the object, such as 0.1W or 0.01kW: known for power objects of APC
+    /// and Raritan, W for others unless given
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)

@@ -33,50 +33,83 @@ const APPARENT: &str =
 const PEAK: &str = "the largest power since a reset, not the power now";
 const CURRENT: &str = "current (0.1 A), not power";
 
-/// Columns of PowerNet-MIB below [`APC`], with their unit or what they are instead of power.
-const POWERNET_OBJECTS: [(&[u64], &str, Result<&str, &str>); 13] = [
-    (&[12, 1, 16], "rPDUIdentDevicePowerWatts", Ok("W")),
-    (&[12, 1, 18], "rPDUIdentDevicePowerVA", Err(APPARENT)),
-    (&[12, 2, 3, 1, 1, 2], "rPDULoadStatusLoad", Err(CURRENT)),
-    (&[26, 4, 3, 1, 5], "rPDU2DeviceStatusPower", Ok("0.01kW")),
-    (&[26, 4, 3, 1, 6], "rPDU2DeviceStatusPeakPower", Err(PEAK)),
-    (&[26, 4, 3, 1, 9], "rPDU2DeviceStatusEnergy", Ok("0.1kWh")),
-    (&[26, 4, 3, 1, 16], "rPDU2DeviceStatusApparentPower", Err(APPARENT)),
-    (&[26, 6, 3, 1, 5], "rPDU2PhaseStatusCurrent", Err(CURRENT)),
-    (&[26, 6, 3, 1, 7], "rPDU2PhaseStatusPower", Ok("0.01kW")),
-    (&[26, 9, 4, 3, 1, 6], "rPDU2OutletMeteredStatusCurrent", Err(CURRENT)),
-    (&[26, 9, 4, 3, 1, 7], "rPDU2OutletMeteredStatusPower", Ok("W")),
-    (&[26, 9, 4, 3, 1, 8], "rPDU2OutletMeteredStatusPeakPower", Err(PEAK)),
-    (&[26, 9, 4, 3, 1, 11], "rPDU2OutletMeteredStatusEnergy", Ok("0.1kWh")),
+/// A column of PowerNet-MIB below [`APC`].
+struct Column {
+    arcs: &'static [u64],
+    object: &'static str,
+    /// Its unit, or what it is instead of power.
+    unit: Result<&'static str, &'static str>,
+}
+
+const fn column(
+    arcs: &'static [u64],
+    object: &'static str,
+    unit: Result<&'static str, &'static str>,
+) -> Column {
+    Column { arcs, object, unit }
+}
+
+const POWERNET_COLUMNS: [Column; 13] = [
+    column(&[12, 1, 16], "rPDUIdentDevicePowerWatts", Ok("W")),
+    column(&[12, 1, 18], "rPDUIdentDevicePowerVA", Err(APPARENT)),
+    column(&[12, 2, 3, 1, 1, 2], "rPDULoadStatusLoad", Err(CURRENT)),
+    column(&[26, 4, 3, 1, 5], "rPDU2DeviceStatusPower", Ok("0.01kW")),
+    column(&[26, 4, 3, 1, 6], "rPDU2DeviceStatusPeakPower", Err(PEAK)),
+    column(&[26, 4, 3, 1, 9], "rPDU2DeviceStatusEnergy", Ok("0.1kWh")),
+    column(&[26, 4, 3, 1, 16], "rPDU2DeviceStatusApparentPower", Err(APPARENT)),
+    column(&[26, 6, 3, 1, 5], "rPDU2PhaseStatusCurrent", Err(CURRENT)),
+    column(&[26, 6, 3, 1, 7], "rPDU2PhaseStatusPower", Ok("0.01kW")),
+    column(&[26, 9, 4, 3, 1, 6], "rPDU2OutletMeteredStatusCurrent", Err(CURRENT)),
+    column(&[26, 9, 4, 3, 1, 7], "rPDU2OutletMeteredStatusPower", Ok("W")),
+    column(&[26, 9, 4, 3, 1, 8], "rPDU2OutletMeteredStatusPeakPower", Err(PEAK)),
+    column(&[26, 9, 4, 3, 1, 11], "rPDU2OutletMeteredStatusEnergy", Ok("0.1kWh")),
 ];
 
-/// Below [`RARITAN`]: the column of values, and the columns that describe it.
-const PDU2_OBJECTS: [(&str, [u64; 6], [u64; 5], [u64; 5]); 2] = [
-    ("measurementsInletSensorValue", [5, 2, 3, 1, 4, 0], [3, 3, 4, 1, 6], [3, 3, 4, 1, 7]),
-    ("measurementsOutletSensorValue", [5, 4, 3, 1, 4, 0], [3, 5, 4, 1, 6], [3, 5, 4, 1, 7]),
+/// Sensors of PDU2-MIB below [`RARITAN`]: the column of their values, and the columns that describe it.
+struct Sensor {
+    object: &'static str,
+    values: [u64; 5],
+    unit: [u64; 5],
+    digits: [u64; 5],
+}
+
+const PDU2_SENSORS: [Sensor; 2] = [
+    Sensor {
+        object: "measurementsInletSensorValue",
+        values: [5, 2, 3, 1, 4],
+        unit: [3, 3, 4, 1, 6],
+        digits: [3, 3, 4, 1, 7],
+    },
+    Sensor {
+        object: "measurementsOutletSensorValue",
+        values: [5, 4, 3, 1, 4],
+        unit: [3, 5, 4, 1, 6],
+        digits: [3, 5, 4, 1, 7],
+    },
 ];
 
 /// What is documented of the object with these numbers.
 pub(super) fn find(arcs: &[u64]) -> Option<Known> {
     if let Some(rest) = arcs.strip_prefix(&APC) {
-        let is_column = |(column, ..): &&(&[u64], _, _)| {
-            rest.strip_prefix(*column).is_some_and(|index| !index.is_empty())
+        let is_it = |column: &&Column| {
+            rest.strip_prefix(column.arcs).is_some_and(|index| !index.is_empty())
         };
-        let (_, object, unit) = POWERNET_OBJECTS.iter().find(is_column)?;
+        let &Column { object, unit, .. } = POWERNET_COLUMNS.iter().find(is_it)?;
         return Some(match unit {
             Ok(unit) => Known::Unit { object, mib: POWERNET, unit },
             Err(what) => Known::NotPower { object, mib: POWERNET, what },
         });
     }
     let rest = arcs.strip_prefix(&RARITAN)?;
-    PDU2_OBJECTS.iter().find_map(|(object, values, unit, digits)| {
+    PDU2_SENSORS.iter().find_map(|sensor| {
         // PDU, inlet or outlet, and type of sensor.
-        let index = rest.strip_prefix(&values[..5]).filter(|index| index.len() == 3)?;
+        let index = rest.strip_prefix(&sensor.values).filter(|index| index.len() == 3)?;
         let sibling = |column: &[u64]| {
             let arcs: Vec<u64> = RARITAN.iter().chain(column).chain(index).copied().collect();
             Oid::from(&arcs).ok()
         };
-        Some(Known::Described { object, mib: PDU2, unit: sibling(unit)?, digits: sibling(digits)? })
+        let (unit, digits) = (sibling(&sensor.unit)?, sibling(&sensor.digits)?);
+        Some(Known::Described { object: sensor.object, mib: PDU2, unit, digits })
     })
 }
 
