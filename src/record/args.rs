@@ -60,8 +60,9 @@ pub(crate) struct Recording {
     /// Folder of the run; it must not exist. Its name is the run id, its parent the archive
     #[arg(long, short, value_name = "RUN")]
     pub(crate) out: PathBuf,
-    /// Power source: nvml, amd, rapl, hwmon, redfish=URL, dcgm=URL or replay=FILE; may be given several
-    /// times
+    /// Power source: nvml, amd, rapl, hwmon, redfish=URL, ipmi, ipmi=HOST, snmp=HOST,OID[:UNIT], dcgm=URL or
+    /// replay=FILE; may be given several times. UNIT is one count of the object, such as 0.1W or 0.01kW: known
+    /// for power objects of APC and Raritan, W for others unless given
     #[arg(long, value_name = "SOURCE")]
     pub(crate) power: Vec<SourceSpecification>,
     /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
@@ -110,6 +111,16 @@ pub(crate) struct Recording {
     /// says so; written into the run's notes
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Log-in for ipmi=HOST in lines "key = value": user, password, and if need be kg, cipher_suite (3, 8, 12
+    /// or 17), privilege (user, operator or administrator; default: user). Without it they come from the
+    /// environment: WATTRACE_IPMI_USER and so on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ipmi_credentials: Option<PathBuf>,
+    /// Log-in for snmp in lines "key = value": community for v2c (default: public), or for v3 user and as far as
+    /// needed auth_protocol (sha, sha256, ...), auth_password, privacy_protocol (aes, aes256, ...),
+    /// privacy_password, context. Without it they come from the environment: WATTRACE_SNMP_USER and so on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snmp_credentials: Option<PathBuf>,
     /// Root of the /sys that rapl and hwmon read
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) sys_root: Option<PathBuf>,

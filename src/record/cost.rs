@@ -13,8 +13,12 @@ use crate::sampler::Punctuality;
 pub struct Cost {
     /// Time since the recording began, s.
     pub elapsed_s: f64,
-    /// Processor time of the recorder, user and system, without the commands that it ran, s.
+    /// Processor time of the recorder, user and system, with that of `helper_cpu_s` but without the
+    /// commands of the lifecycle, s.
     pub cpu_s: f64,
+    /// Processor time of programs that power sources keep running, such as `ipmitool`, s.
+    #[serde(default)]
+    pub helper_cpu_s: f64,
     /// The same as a share of one core.
     pub cpu_percent: f64,
     /// Largest resident memory, B.
@@ -36,12 +40,14 @@ impl Cost {
     #[must_use]
     pub fn measure(elapsed_ns: i64, bytes_written: u64, punctuality: &Mutex<Punctuality>) -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
         let elapsed_s = elapsed_ns as f64 / 1e9;
         let punctuality = punctuality.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let helper_cpu_s = punctuality.helper_cpu_s;
+        let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9 + helper_cpu_s;
         Self {
             elapsed_s,
             cpu_s,
+            helper_cpu_s,
             cpu_percent: if elapsed_s > 0.0 { 100.0 * cpu_s / elapsed_s } else { 0.0 },
             peak_resident_bytes: peak_resident_bytes(),
             bytes_written,

@@ -352,8 +352,9 @@ fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, RecordError> {
-    // Deep calls happen nowhere here; the default stack of 2 MiB would only be reserved.
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+    // Deep calls happen nowhere here, but SNMP's buffers for one datagram pass over the stack; the default of
+    // 2 MiB would only be reserved.
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
     builder.spawn(work).map_err(RecordError::Thread)
 }
 
@@ -371,10 +372,11 @@ fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordErr
             1 => specification.name().to_owned(),
             count => format!("{}-{count}", specification.name()),
         };
-        let source = source::open(specification, &id, &options.source)?;
+        let mut source = source::open(specification, &id, &options.source)?;
         let asked = options.intervals_ms.iter().find(|(name, _)| *name == id);
         let interval_ms =
             asked.map_or_else(|| source.default_interval_ms(), |(_, interval_ms)| *interval_ms);
+        source.set_interval_ms(interval_ms);
         sources.push((id, interval_ms, source));
     }
     let is_known = |id: &String| sources.iter().any(|(known, ..)| known == id);

@@ -15,7 +15,7 @@ const FINE_BUCKETS: usize = 1_000;
 const COARSE_BUCKETS: usize = 1_000;
 
 /// How punctual the ticks of a recording were.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Punctuality {
     /// Sources that were read once at least.
     pub sources: usize,
@@ -23,6 +23,8 @@ pub struct Punctuality {
     pub ticks: u64,
     /// Ticks that passed while an earlier read still went on, or the machine was busy.
     pub missed_ticks: u64,
+    /// Processor time of processes that sources started, s.
+    pub helper_cpu_s: f64,
     /// Longest lateness.
     pub worst_ns: u64,
     /// Counts by lateness: 10 us wide up to 10 ms, then 1 ms wide up to 1 s, then all the rest.
@@ -32,7 +34,7 @@ pub struct Punctuality {
 impl Default for Punctuality {
     fn default() -> Self {
         let buckets = vec![0; FINE_BUCKETS + COARSE_BUCKETS];
-        Self { sources: 0, ticks: 0, missed_ticks: 0, worst_ns: 0, buckets }
+        Self { sources: 0, ticks: 0, missed_ticks: 0, helper_cpu_s: 0.0, worst_ns: 0, buckets }
     }
 }
 
@@ -85,6 +87,8 @@ pub struct Sampler {
     interval_ns: i64,
     start_ns: i64,
     tick: i64,
+    /// Processor time of the source's processes at the last tick, s.
+    helper_cpu_s: f64,
     /// Kept between reads, so that they need no fresh memory.
     readings: Vec<Reading>,
 }
@@ -120,6 +124,7 @@ impl Sampler {
             interval_ns,
             start_ns,
             tick: 0,
+            helper_cpu_s: 0.0,
             readings: Vec::new(),
         }
     }
@@ -145,11 +150,15 @@ impl Sampler {
         let now_ns = self.context.clock.clock().monotonic_ns();
         let due_tick = (now_ns - self.start_ns).div_euclid(self.interval_ns);
         let next = due_tick.max(self.tick + 1);
+        // A process that just ended may show nothing of what it used.
+        let helper_cpu_s = self.source.helper_cpu_s().max(self.helper_cpu_s);
         let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
         punctuality.add(late_ns.unsigned_abs());
         punctuality.sources += usize::from(self.tick == 0);
+        punctuality.helper_cpu_s += helper_cpu_s - self.helper_cpu_s;
         punctuality.missed_ticks += (next - self.tick - 1).unsigned_abs();
         drop(punctuality);
+        self.helper_cpu_s = helper_cpu_s;
         self.tick = next;
         is_open
     }

@@ -16,7 +16,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::{Event, Outcome};
-use wattrace_record::source::{Credentials, HttpOptions, SourceOptions, SourceSpecification};
+use wattrace_record::source::{
+    Credentials, HttpOptions, IpmiLogin, SnmpLogin, SourceOptions, SourceSpecification,
+};
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
 use wattrace_record::{Description, Recording, RecordingOptions};
@@ -95,6 +97,8 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             http: http_options(args),
             redfish_login: redfish_login(args)?,
             sys_root: args.sys_root.clone(),
+            ipmi: ipmi_login(args)?,
+            snmp: snmp_login(args)?,
         },
         steps: args.steps.clone(),
         metrics: args.metrics.clone(),
@@ -128,6 +132,28 @@ fn redfish_login(args: &args::Recording) -> Result<Option<Credentials>, Failure>
         None => Credentials::from_environment("WATTRACE_REDFISH"),
     };
     Ok(login.map_err(|problem| anyhow::anyhow!("--redfish-credentials: {problem}"))?)
+}
+
+/// The log-in for IPMI, where a source needs one.
+fn ipmi_login(args: &args::Recording) -> Result<Option<IpmiLogin>, Failure> {
+    let is_remote = |source| matches!(source, &SourceSpecification::Ipmi { host: Some(_) });
+    let login = match &args.ipmi_credentials {
+        Some(path) => IpmiLogin::from_file(path).map(Some),
+        None if args.power.iter().any(is_remote) => IpmiLogin::from_environment(),
+        None => Ok(None),
+    };
+    Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for IPMI: {problem}"))?)
+}
+
+/// The log-in for SNMP, where a source may need one.
+fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
+    let is_snmp = |source| matches!(source, &SourceSpecification::Snmp { .. });
+    let login = match &args.snmp_credentials {
+        Some(path) => SnmpLogin::from_file(path).map(Some),
+        None if args.power.iter().any(is_snmp) => SnmpLogin::from_environment(),
+        None => Ok(None),
+    };
+    Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for SNMP: {problem}"))?)
 }
 
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {

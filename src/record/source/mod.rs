@@ -3,16 +3,20 @@
 mod amd;
 mod credentials;
 mod dcgm;
+mod host;
 mod http;
 #[cfg(test)]
 #[path = "../../../tests/record/http_service.rs"]
 mod http_service;
 mod hwmon;
+mod ipmi;
 mod nvml;
 mod rapl;
 mod redfish;
 mod remote_clock;
 mod replay;
+mod secrets;
+mod snmp;
 mod specification;
 mod sysfs;
 
@@ -22,6 +26,8 @@ use crate::clock::{Clock, Span};
 
 pub use credentials::Credentials;
 pub use http::HttpOptions;
+pub use ipmi::IpmiLogin;
+pub use snmp::SnmpLogin;
 pub use specification::{SourceSpecification, SpecificationError};
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
@@ -116,6 +122,9 @@ pub trait PowerSource: Send + std::fmt::Debug {
         if self.streams().iter().all(is_board) { 100.0 } else { 1000.0 }
     }
 
+    /// Tells it the time between reads, before the first: a read may not take longer.
+    fn set_interval_ms(&mut self, _interval_ms: f64) {}
+
     /// Reads every device once and appends one [`Reading`] for each device of each stream, failed ones
     /// included. A device that has vanished keeps giving readings with its failure. [`Span::of`] takes
     /// the time around one device's read.
@@ -135,6 +144,11 @@ pub trait PowerSource: Send + std::fmt::Debug {
     /// What was found on opening and belongs into `provenance.notes`, such as what was left out and why.
     fn notes(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Processor time so far of processes that it started, s.
+    fn helper_cpu_s(&self) -> f64 {
+        0.0
     }
 }
 
@@ -161,6 +175,10 @@ pub struct SourceOptions {
     pub redfish_login: Option<Credentials>,
     /// Root of the file system for sources that read `/sys`; `/` if absent.
     pub sys_root: Option<std::path::PathBuf>,
+    /// What logs in to controllers that speak IPMI.
+    pub ipmi: Option<IpmiLogin>,
+    /// What logs in to agents that speak SNMP; community `public` if absent.
+    pub snmp: Option<SnmpLogin>,
 }
 
 /// Opens a source. `id` is unique in the run; stream ids begin with it.
@@ -180,11 +198,14 @@ pub fn open(
         SourceSpecification::Hwmon => hwmon::Hwmon::open(root, id).map(boxed),
         SourceSpecification::Amd => amd::Amd::open(options.amd_library.as_deref(), id).map(boxed),
         SourceSpecification::Redfish { url } => redfish::Redfish::open(url, id, options).map(boxed),
+        SourceSpecification::Ipmi { host } => {
+            ipmi::Ipmi::open(host.as_deref(), options.ipmi.as_ref(), id).map(boxed)
+        }
+        SourceSpecification::Snmp { host, oid } => {
+            snmp::Snmp::open(host, oid, options.snmp.as_ref(), id).map(boxed)
+        }
         SourceSpecification::Dcgm { url } => dcgm::Dcgm::open(url, id, &options.http).map(boxed),
         SourceSpecification::Replay { file } => replay::Replay::open(file, id).map(boxed),
-        SourceSpecification::Ipmi { .. } | SourceSpecification::Snmp { .. } => {
-            Err("this version cannot read it; expected another power source".to_owned())
-        }
     };
     let error = |message| SourceError { specification: specification.to_string(), message };
     opened.map_err(error)

@@ -29,7 +29,8 @@ pub enum SourceSpecification {
     Snmp {
         /// Its host.
         host: String,
-        /// The object that holds watts.
+        /// The object that is read, with its unit after a colon where none is known; or two with a comma
+        /// between, of power and of energy.
         oid: String,
     },
     /// A DCGM exporter.
@@ -48,7 +49,7 @@ pub enum SourceSpecification {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{text}\" {problem}; expected nvml, amd, rapl, hwmon, redfish=URL, ipmi, ipmi=HOST, \
-     snmp=HOST,OID, dcgm=URL or replay=FILE"
+     snmp=HOST,OID[:UNIT], dcgm=URL or replay=FILE"
 )]
 pub struct SpecificationError {
     /// The text as it was given.
@@ -105,6 +106,9 @@ impl FromStr for SourceSpecification {
             ("nvml" | "amd" | "rapl" | "hwmon", Some(_)) => Err(error("takes no value")),
             ("redfish", _) => Ok(Self::Redfish { url: address("has no address")? }),
             ("dcgm", _) => Ok(Self::Dcgm { url: address("has no address")? }),
+            ("ipmi" | "snmp", Some(value)) if value.contains('@') => {
+                Err(error("holds credentials, which others could read"))
+            }
             ("ipmi", host) => Ok(Self::Ipmi { host: host.map(str::to_owned) }),
             ("snmp", value) => {
                 let parts = value.and_then(|value| value.split_once(','));
@@ -147,7 +151,7 @@ mod tests {
             "redfish=https://bmc/redfish/v1/Chassis/1",
             "ipmi",
             "ipmi=10.0.0.1",
-            "snmp=pdu,1.3.6.1.4.1.318.1.1.26",
+            "snmp=[::1]:1161,1.3.6.1.4.1.318.1.1.26.4.3.1.5.1,1.3.6.1.4.1.1:0.1Wh",
             "dcgm=http://127.0.0.1:9400/metrics",
             "replay=power=1.csv",
         ] {
@@ -166,6 +170,7 @@ mod tests {
             "redfish=bmc",
             "redfish=https://u:p@bmc",
             "snmp=pdu",
+            "ipmi=u:p@bmc",
             "replay=",
         ]
         .map(|text| {
@@ -180,6 +185,7 @@ mod tests {
         "redfish=bmc" has no address
         "redfish=https://u:p@bmc" holds credentials, which others could read
         "snmp=pdu" lacks a host and an object
+        "ipmi=u:p@bmc" holds credentials, which others could read
         "replay=" has nothing after "="
         "#);
     }
