@@ -100,8 +100,8 @@ pub(crate) struct Recording {
     /// AMD's library (libamd_smi.so or librocm_smi64.so), where it has another name or place than usual
     #[arg(long, value_name = "FILE")]
     pub(crate) amd_library: Option<PathBuf>,
-    /// User and password for redfish, in two lines; else the environment's WATTRACE_REDFISH_USER and
-    /// WATTRACE_REDFISH_PASSWORD
+    /// Log-in for redfish in lines "key = value": user and password. Without it they come from the
+    /// environment: WATTRACE_REDFISH_USER and WATTRACE_REDFISH_PASSWORD
     #[arg(long, value_name = "FILE")]
     pub(crate) redfish_credentials: Option<PathBuf>,
     /// Certificates (PEM) that https services may be signed by, besides those that the system knows

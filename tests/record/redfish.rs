@@ -132,8 +132,8 @@ fn a_log_in_appears_nowhere_and_lost_answers_are_null() {
         place.record(&words)
     };
     place.write("ca.pem", &authority.pem());
-    place.write("wrong", "root\nhobbes\n");
-    place.write("right", "root\ncalvin\n");
+    place.write("wrong", "user = root\npassword = hobbes\n");
+    place.write("right", "user = root\npassword = calvin\n");
 
     let wrong = words(&["--redfish-credentials", "{}/wrong"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
@@ -142,7 +142,7 @@ fn a_log_in_appears_nowhere_and_lost_answers_are_null() {
     let absent = words(&["--redfish-credentials", "{}/none"]).output().unwrap();
     assert!(place.stderr(&absent).contains("--redfish-credentials: \"{}/none\" cannot be read"));
     let half = words(&[]).env("WATTRACE_REDFISH_USER", "root").output().unwrap();
-    assert!(place.stderr(&half).contains("WATTRACE_REDFISH_PASSWORD; expected both"));
+    assert!(place.stderr(&half).contains("WATTRACE_REDFISH_PASSWORD: password is missing"));
     assert!(!place.archive().exists());
 
     let output = words(&["--redfish-credentials", "{}/right"]).output().unwrap();
