@@ -53,7 +53,8 @@ pub(crate) struct Recording {
     /// Power source: nvml, rapl, hwmon or replay=FILE; may be given several times
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) power: Vec<SourceSpecification>,
-    /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000)
+    /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000).
+    /// Where several have one name, it is for all of them, and replay-2=50 for the second alone
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,
     /// JSON file with keys of run.json that describe the run: model, hardware, engine, workload,

@@ -137,26 +137,34 @@ impl Sampler {
         if clock.clock().wait(&self.context.stop, due_ns) {
             return false;
         }
-        let late_ns = (clock.clock().monotonic_ns() - due_ns).max(0);
+        let now_ns = clock.clock().monotonic_ns();
+        let late_ns = (now_ns - due_ns).max(0);
         clock.observe();
+        // After a long wait this read is that of the latest tick that is due; those before it were missed.
+        let first = self.tick;
+        let tick = self.due_tick(now_ns).max(first);
         let is_open = self.read();
-        // The next tick is the latest that is due already; those before it were missed.
-        let now_ns = self.context.clock.clock().monotonic_ns();
-        let due_tick = (now_ns - self.start_ns).div_euclid(self.interval_ns);
-        let next = due_tick.max(self.tick + 1);
+        // The same if the read was long.
+        let next = self.due_tick(self.context.clock.clock().monotonic_ns()).max(tick + 1);
         let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
         punctuality.add(late_ns.unsigned_abs());
-        punctuality.sources += usize::from(self.tick == 0);
-        punctuality.missed_ticks += (next - self.tick - 1).unsigned_abs();
+        punctuality.sources += usize::from(first == 0);
+        punctuality.missed_ticks += (next - first - 1).unsigned_abs();
         drop(punctuality);
         self.tick = next;
         is_open
+    }
+
+    /// The latest tick that is due at a time.
+    const fn due_tick(&self, now_ns: i64) -> i64 {
+        (now_ns - self.start_ns).div_euclid(self.interval_ns)
     }
 
     /// Reads every device and hands the rows over; false when they are not taken any more.
     fn read(&mut self) -> bool {
         self.readings.clear();
         self.source.read(self.context.clock.clock(), &mut self.readings);
+        self.context.add_helper_cpu(self.source.take_helper_cpu());
         let mut rows = Vec::with_capacity(self.readings.len());
         let mut averages = Vec::new();
         for reading in &self.readings {

@@ -14,7 +14,9 @@ use crate::TraceError;
 use crate::manifest::{RUN_JSON, validate_manifest};
 use table::{Cell, TableWriter};
 
-pub use segment::{JoinedRows, SegmentRows, last_power_times, segment_entry, write_segment};
+pub use segment::{
+    JoinedRows, SegmentRows, last_power_times, merge_segments, segment_entry, write_segment,
+};
 
 /// One row of `power.parquet`.
 #[derive(Debug, Clone, PartialEq, Default)]

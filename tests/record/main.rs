@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and print")]
 
 mod clock;
+mod days;
+mod disk;
 mod files;
 mod kill;
 mod lifecycle;

@@ -110,6 +110,12 @@ pub trait PowerSource: Send + std::fmt::Debug {
     /// the time around one device's read.
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>);
 
+    /// Processor time of the programs that it ran, since it was asked the last time; it is part of what
+    /// recording costs. See [`crate::wait_for_helper`].
+    fn take_helper_cpu(&mut self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     /// What it knows about the machine.
     fn hardware(&self) -> HardwareFacts {
         HardwareFacts::default()
