@@ -134,7 +134,13 @@ impl Recording {
                 live.clone(),
                 punctuality.clone(),
             );
-            samplers.push(spawn(&id, move || sampler.run())?);
+            let (name, asking) = (id.clone(), context.clone());
+            samplers.push(spawn(&id, move || {
+                if has_priority() {
+                    asking.note(format!("{name} was read at niceness {SAMPLER_NICENESS}"));
+                }
+                sampler.run();
+            })?);
         }
         let writer = Writer {
             context: context.clone(),
@@ -311,6 +317,17 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Niceness of the threads that read, where the system allows it: root, or a limit on niceness of 30.
+const SAMPLER_NICENESS: i32 = -10;
+
+/// Lets this thread run before ordinary work, which may keep all cores busy: it needs little time, and that
+/// punctually. Says whether the system allowed it. What the thread starts inherits this; the commands that
+/// are measured are started elsewhere.
+fn has_priority() -> bool {
+    // Linux takes the calling thread for the whole process here.
+    rustix::process::setpriority_process(None, SAMPLER_NICENESS).is_ok()
 }
 
 fn spawn<T: Send + 'static>(

@@ -234,6 +234,13 @@ impl RunWriter {
         })
     }
 
+    /// Takes less memory for requests whose gaps are known one by one, of which fewer go into a row group.
+    #[must_use]
+    pub const fn sparing_memory(mut self) -> Self {
+        self.requests.spare_memory();
+        self
+    }
+
     /// Appends a row to `power.parquet`.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! What recording costs, against its targets: 8 boards at 10 Hz and a node at 1 Hz, alone and with 100
-//! requests a second, from replayed power; then the files and the memory of days, whose clock is set.
+//! requests a second, from replayed power; then the files and the memory of days, and of hours with
+//! requests, whose clock is set.
 //!
-//! `RECORDER_BENCH_SECONDS` sets the length of the first two, `RECORDER_BENCH_DAYS` that of the last;
+//! `RECORDER_BENCH_SECONDS` sets the length of the first two, `RECORDER_BENCH_DAYS` and
+//! `RECORDER_BENCH_HOURS` those of the others;
 //! `WATTRACE_RECORDER` is the program whose size counts, which is the one built for tests otherwise.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
@@ -41,15 +43,17 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 fn main() {
     let seconds: u64 = number_of("RECORDER_BENCH_SECONDS", 60.0) as u64;
-    let days = number_of("RECORDER_BENCH_DAYS", 3.0);
+    let days = number_of("RECORDER_BENCH_DAYS", 1.0);
+    let hours = number_of("RECORDER_BENCH_HOURS", 1.0);
     // Each case is a process of its own, whose memory is measured from its start.
     match std::env::args().find(|word| word.starts_with("case-")).as_deref() {
         Some("case-power") => record(seconds, false),
         Some("case-requests") => record(seconds, true),
-        Some("case-days") => record_days(days),
+        Some("case-days") => record_long(days * 24.0, false),
+        Some("case-hours") => record_long(hours, true),
         _ => {
             println!("recorder, 8 boards x 10 Hz and a node x 1 Hz, {seconds} s each");
-            for case in ["case-power", "case-requests", "case-days"] {
+            for case in ["case-power", "case-requests", "case-days", "case-hours"] {
                 let status = Command::new(std::env::current_exe().unwrap()).arg(case).status();
                 assert!(status.unwrap().success());
             }
@@ -205,9 +209,10 @@ impl PowerSource for Wandering {
     }
 }
 
-/// Days of 9 devices at 10 Hz, written every 10 s, cut off and finished.
-fn record_days(days: f64) {
-    println!("{days} days of 9 devices x 10 Hz, as fast as it goes");
+/// Hours of 9 devices at 10 Hz, written every 10 s, cut off and finished.
+fn record_long(hours: f64, with_requests: bool) {
+    let what = if with_requests { " and 100 requests a second" } else { "" };
+    println!("{hours} hours of 9 devices x 10 Hz{what}, as fast as it goes");
     let folder = tempfile::tempdir().unwrap();
     let mut stream = Stream::new("boards", Scope::GpuBoard, ReadingKind::Instant);
     stream.entry.nominal_interval_ms = 100.0;
@@ -232,10 +237,18 @@ fn record_days(days: f64) {
     );
     store.stamp(Stage::FormalStart, context.clock.now()).unwrap();
     let (began, cpu_before_s) = (Instant::now(), cpu_s());
-    let flushes = (days * 8640.0) as u64;
+    let flushes = (hours * 360.0) as u64;
     let mut longest_merge = Duration::ZERO;
-    for _ in 0..flushes {
+    for flush in 0..flushes {
         (0..100).for_each(|_| assert!(sampler.next_tick()));
+        if with_requests {
+            let sent = 10 * REQUESTS_PER_SECOND;
+            let now_ns = context.clock.now().nanos();
+            for index in 0..sent {
+                let number = flush as i64 * sent + index;
+                context.sink.request(request(number, now_ns + index)).unwrap();
+            }
+        }
         let written = store.bytes_written();
         let cost = Cost::measure(1, written, Duration::ZERO, &punctuality);
         store.flush(context.sink.take(), &context, cost).unwrap();

@@ -133,6 +133,26 @@ fn a_recording_ends_in_order_before_the_space_is_used_up() {
 }
 
 #[test]
+fn on_a_disk_that_is_full_already_nothing_is_left_behind() {
+    let place = place();
+    let Some(output) = script(
+        &place,
+        "mount -t tmpfs -o size=64k none \"$disk\"
+         dd if=/dev/zero of=\"$disk/full\" bs=4k 2>&1 | grep -o 'No space left on device'
+         code=0; \"$program\" $record \"$disk/archive/run\" --keep-free 0 || code=$?
+         echo \"recorded: $code\"
+         ls -A \"$disk/archive\"",
+    ) else {
+        return;
+    };
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        "No space left on device\nrecorded: 2\n"
+    );
+    insta::assert_snapshot!(place.stderr(&output), @r#"error: cannot write the journal of "{}/disk/archive/run.partial": No space left on device (os error 28)"#);
+}
+
+#[test]
 fn a_read_only_disk_is_said_before_anything_else() {
     let place = place();
     let Some(output) = script(

@@ -234,7 +234,7 @@ fn write_run(
     if fs::symlink_metadata(&hidden).is_ok() {
         remove(&hidden)?;
     }
-    let mut writer = RunWriter::create(&path.archive, &path.run_id)?;
+    let mut writer = RunWriter::create(&path.archive, &path.run_id)?.sparing_memory();
     let mut used = BTreeSet::new();
     for (table, files) in segments.values() {
         used.extend(writer.append_segments(table, files)?.sources);

@@ -138,6 +138,26 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64, StoreError> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Fills the folder of a new unfinished run; gives it opened, and its journal.
+fn begin(
+    folder: &Path,
+    manifest: &RunManifest,
+    first: ClockPair,
+    flush_s: f64,
+) -> Result<(File, Journal), StoreError> {
+    let logs = folder.join(LOGS);
+    fs::create_dir(&logs).map_err(StoreError::io("create folder", &logs))?;
+    let opened = File::open(folder).map_err(StoreError::io("open", folder))?;
+    let mut journal = Journal::create(folder).map_err(StoreError::io("create", folder))?;
+    let start = wattrace_schema::TimestampNs::from_nanos(first.wall_ns);
+    let recording = format!("{start} by process {}", std::process::id());
+    let manifest = Box::new(manifest.clone());
+    for entry in [Entry::Start { recording, flush_s, manifest }, Entry::Clock { pair: first }] {
+        journal.append(&entry).map_err(StoreError::io("write the journal of", folder))?;
+    }
+    Ok((opened, journal))
+}
+
 /// The files of a recording that goes on.
 #[derive(Debug)]
 pub struct Store {
@@ -187,18 +207,15 @@ impl Store {
                 purpose: "--keep-free",
             });
         }
-        fs::create_dir(&folder).map_err(StoreError::io("create folder", &folder))?;
-        let logs = folder.join(LOGS);
-        fs::create_dir(&logs).map_err(StoreError::io("create folder", &logs))?;
-        let opened = File::open(&folder).map_err(StoreError::io("open", &folder))?;
-        let mut journal = Journal::create(&folder).map_err(StoreError::io("create", &folder))?;
-        let start = wattrace_schema::TimestampNs::from_nanos(first.wall_ns);
-        let recording = format!("{start} by process {}", std::process::id());
-        let manifest = Box::new(manifest.clone());
-        let begin = [Entry::Start { recording, flush_s, manifest }, Entry::Clock { pair: first }];
-        for entry in begin {
-            journal.append(&entry).map_err(StoreError::io("write the journal of", &folder))?;
-        }
+        fs::create_dir(&folder).map_err(|source| match source.kind() {
+            // Another recorder was faster.
+            io::ErrorKind::AlreadyExists => StoreError::Unfinished { path: folder.clone() },
+            _ => StoreError::io("create folder", &folder)(source),
+        })?;
+        let (opened, journal) = begin(&folder, manifest, first, flush_s).inspect_err(|_| {
+            // Nothing was recorded. What cannot be removed is said to be unfinished by the next attempt.
+            let _ = fs::remove_dir_all(&folder);
+        })?;
         Ok(Self {
             path,
             folder,

@@ -125,6 +125,7 @@ pub fn last_power_times(path: &Path) -> Result<Vec<(String, i64)>, TraceError> {
     let mut times = std::collections::BTreeMap::new();
     let names = [power_column::source, power_column::t];
     for batch in read(path, Some(&names), None)? {
+        let batch = batch?;
         let [source, t] = names.map(|name| column(&POWER, &batch, name));
         for row in 0..batch.num_rows() {
             let source = key_of(source.0, source.1.as_ref(), row);
@@ -213,6 +214,7 @@ fn groups_of(
     let mut groups: Vec<Group> = Vec::new();
     let mut offset = 0;
     for batch in read(path, Some(&names), None)? {
+        let batch = batch?;
         let columns: Vec<_> = group_by.iter().map(|name| column(table, &batch, name)).collect();
         let time = column(table, &batch, time);
         let value = |(column, array): &(&'static Column, Option<ArrayRef>), row| {
@@ -259,6 +261,7 @@ fn join_group(
     let mut rows = 0;
     for (group, later) in groups.iter().zip(earliest_later) {
         for batch in read(&segments[group.segment], None, Some(group.rows.clone()))? {
+            let batch = batch?;
             let columns: Vec<_> = order_by.iter().map(|name| column(table, &batch, name)).collect();
             let arrays =
                 table.columns.iter().map(|column| batch.column_by_name(column.name).cloned());
@@ -267,20 +270,31 @@ fn join_group(
                 let key = columns.iter().map(|(column, array)| key_of(column, array.as_ref(), row));
                 Waiting { key: key.collect(), arrays: arrays.clone(), row }
             }));
+            // The segment is sorted: what follows in it is no earlier than the last row.
+            let last = waiting.last().map(|waiting| waiting.key[0].clone());
+            let bound = last.as_ref().into_iter().chain(later).min();
+            rows += append_ready(table, &mut waiting, bound, writer)?;
         }
-        waiting.sort_by(|a, b| a.key.cmp(&b.key));
-        let ready = match later {
-            None => waiting.len(),
-            Some(later) => {
-                waiting.partition_point(|waiting| waiting.key[0].cmp(later) == Ordering::Less)
-            }
-        };
-        for waiting in waiting.drain(..ready) {
-            append(table, &waiting.arrays, waiting.row, writer)?;
-            rows += 1;
-        }
+        rows += append_ready(table, &mut waiting, later, writer)?;
     }
     Ok(rows)
+}
+
+/// Appends the rows that wait and lie before `bound`, or all without one, in the order of their keys.
+fn append_ready(
+    table: &'static Table,
+    waiting: &mut Vec<Waiting>,
+    bound: Option<&Key>,
+    writer: &mut TableWriter,
+) -> Result<u64, TraceError> {
+    waiting.sort_by(|a, b| a.key.cmp(&b.key));
+    let ready = bound.map_or(waiting.len(), |bound| {
+        waiting.partition_point(|waiting| waiting.key[0].cmp(bound) == Ordering::Less)
+    });
+    for waiting in waiting.drain(..ready) {
+        append(table, &waiting.arrays, waiting.row, writer)?;
+    }
+    Ok(ready as u64)
 }
 
 /// Rows of a file, as batches: some columns, or all; some rows, or all.
@@ -288,7 +302,7 @@ fn read(
     path: &Path,
     columns: Option<&[&str]>,
     rows: Option<Range<usize>>,
-) -> Result<Vec<RecordBatch>, TraceError> {
+) -> Result<impl Iterator<Item = Result<RecordBatch, TraceError>> + use<>, TraceError> {
     let broken = |error: &dyn std::fmt::Display| TraceError::Parquet {
         path: path.to_owned(),
         message: error.to_string(),
@@ -319,7 +333,11 @@ fn read(
             .with_limit(rows.len());
     }
     let reader = builder.build().map_err(|error| broken(&error))?;
-    reader.collect::<Result<_, _>>().map_err(|error| broken(&error))
+    let path = path.to_owned();
+    Ok(reader.map(move |batch| {
+        batch
+            .map_err(|error| TraceError::Parquet { path: path.clone(), message: error.to_string() })
+    }))
 }
 
 /// The declared column and its values, if the file has it.

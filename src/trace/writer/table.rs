@@ -32,10 +32,11 @@ const ROW_GROUP_ROWS: usize = 1 << 16;
 /// row groups of 100 MB.
 const ROW_GROUP_LIST_ITEMS: usize = 1 << 22;
 
-/// Rows and list items of a row group of a segment, which is written and merged where little memory may be
-/// used.
+/// The same where little memory may be used.
+const SPARING_ROW_GROUP_LIST_ITEMS: usize = 1 << 18;
+
+/// Rows of a row group of a segment, which is written and merged where little memory may be used.
 const SEGMENT_ROW_GROUP_ROWS: usize = 1 << 13;
-const SEGMENT_ROW_GROUP_LIST_ITEMS: usize = 1 << 18;
 
 /// The value of one column in one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -191,7 +192,12 @@ impl TableWriter {
 
     /// A writer of a segment, which has another name than the table's own file.
     pub(super) fn segment(table: &'static Table, path: PathBuf) -> Self {
-        Self::at(table, path, (SEGMENT_ROW_GROUP_ROWS, SEGMENT_ROW_GROUP_LIST_ITEMS))
+        Self::at(table, path, (SEGMENT_ROW_GROUP_ROWS, SPARING_ROW_GROUP_LIST_ITEMS))
+    }
+
+    /// Ends row groups at fewer list items, which takes less memory.
+    pub(super) const fn spare_memory(&mut self) {
+        self.row_group.1 = SPARING_ROW_GROUP_LIST_ITEMS;
     }
 
     fn at(table: &'static Table, path: PathBuf, row_group: (usize, usize)) -> Self {
