@@ -2,12 +2,13 @@
 //!
 //! What happens to the clocks of a machine, and what becomes of it:
 //!
-//! - The wall clock is **stepped** (by hand, by NTP at its start, by a leap second): it differs from the
-//!   monotonic clock by more than before. Times of the run do not move; the step is noted in
-//!   `clock_events`.
-//! - The wall clock is **slewed** by NTP: Linux slews both clocks at once, so no time of the run is off by
-//!   more than both are, and nothing is noted. Durations are as true as the slewed clock: NTP corrects
-//!   by less than 500 parts in a million, unless it is told otherwise.
+//! - The wall clock is **stepped** (by hand, by NTP when it starts, by the kernel for a leap second): it
+//!   differs from the monotonic clock by more than before. Times of the run do not move; the step is noted
+//!   in `clock_events`.
+//! - The wall clock is **slewed** (by NTP as long as it runs, by servers that smear a leap second): Linux
+//!   slews the monotonic clock with it, so both go on to agree and nothing is noted. Durations are as
+//!   true as the slewed clock: ntpd changes its pace by at most 500 parts in a million, chrony for a short
+//!   time by more.
 //! - The machine is **suspended**: Linux's `CLOCK_MONOTONIC` stands still meanwhile, so what measures here
 //!   is `CLOCK_BOOTTIME`, which goes on. The rows have a gap as long as the suspension, samples after
 //!   it are dated right, the ticks that passed are counted as missed, and the suspension is noted in

@@ -1,11 +1,9 @@
 //! What recording itself costs.
 
-use std::io;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -77,29 +75,27 @@ fn peak_resident_bytes() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Time between looks at whether a program has ended.
-const ENDED_POLL: Duration = Duration::from_millis(2);
+/// Follows the processor time of a program that a power source runs, be it one that stays or a new one
+/// each time.
+#[derive(Debug, Default)]
+pub struct HelperCpu {
+    process: u32,
+    seen: Duration,
+}
 
-/// Waits until a program ends that a power source ran, kills it after `limit`, and gives how it ended and
-/// the processor time that it took. What is not known of that time counts as none.
-///
-/// # Errors
-/// When the system cannot say how it ended.
-pub fn wait_for_helper(child: &mut Child, limit: Duration) -> io::Result<(ExitStatus, Duration)> {
-    let pid = Pid::from_child(child);
-    let deadline = Instant::now() + limit;
-    // It is looked at without being reaped, since /proc knows it only until then.
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    while waitid(WaitId::Pid(pid), look)?.is_none() {
-        if Instant::now() >= deadline {
-            child.kill()?;
-            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-            break;
+impl HelperCpu {
+    /// What the program took since the last time, or since its start if it is another one. It must not have
+    /// been waited for yet: the system forgets it then. What is not known counts as nothing.
+    #[must_use]
+    pub fn since_last(&mut self, child: &Child) -> Duration {
+        if self.process != child.id() {
+            *self = Self { process: child.id(), seen: Duration::ZERO };
         }
-        std::thread::sleep(ENDED_POLL);
+        let time = cpu_time_of(self.process);
+        let new = time.saturating_sub(self.seen);
+        self.seen = self.seen.max(time);
+        new
     }
-    let time = cpu_time_of(pid);
-    Ok((child.wait()?, time))
 }
 
 /// Linux counts processor time in ticks of this length wherever it shows them (`USER_HZ` is 100).
@@ -107,9 +103,8 @@ const TICK_MS: u64 = 10;
 
 /// Processor time of another process: what its first thread took, to the nanosecond, or what all of its
 /// threads and the children that it waited for took, in ticks; whichever is more.
-fn cpu_time_of(pid: Pid) -> Duration {
-    let read =
-        |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero()));
+fn cpu_time_of(process: u32) -> Duration {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}"));
     let first_thread = read("schedstat").ok().and_then(|text| {
         text.split(' ').next().and_then(|time_ns| time_ns.parse().ok()).map(Duration::from_nanos)
     });
@@ -126,23 +121,38 @@ fn cpu_time_of(pid: Pid) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
-    fn the_time_of_a_helper_is_known_and_a_helper_that_hangs_is_killed() {
-        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
-        let mut child = Command::new("sh").args(["-c", busy]).spawn().unwrap();
-        let (status, time) = wait_for_helper(&mut child, Duration::from_secs(120)).unwrap();
-        assert_eq!(status.code(), Some(3));
+    fn the_time_of_a_helper_is_counted_once_while_it_runs_and_when_it_has_ended() {
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; read end";
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", busy]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "done\n");
+            child
+        };
+        let mut cpu = HelperCpu::default();
         // Twenty thousand rounds of a shell take milliseconds, on any machine.
-        assert!(time > Duration::from_micros(500), "{time:?}");
-        assert!(time < Duration::from_secs(60), "{time:?}");
-
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let (status, time) = wait_for_helper(&mut child, Duration::from_millis(10)).unwrap();
-        assert_eq!(status.code(), None);
-        assert!(time < Duration::from_secs(1), "{time:?}");
+        let plausible = Duration::from_micros(500)..Duration::from_secs(60);
+        let mut child = start();
+        let first = cpu.since_last(&child);
+        assert!(plausible.contains(&first), "{first:?}");
+        // It waits for its input now, so nothing comes on top.
+        assert!(cpu.since_last(&child) < first);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(cpu.since_last(&child), Duration::ZERO);
+        let mut child = start();
+        let second = cpu.since_last(&child);
+        assert!(plausible.contains(&second), "{second:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! A recording from its start to its run: threads that read, one that writes.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -134,12 +135,16 @@ impl Recording {
                 live.clone(),
                 punctuality.clone(),
             );
-            let (name, asking) = (id.clone(), context.clone());
+            let (name, of_thread) = (id.clone(), context.clone());
             samplers.push(spawn(&id, move || {
                 if has_priority() {
-                    asking.note(format!("{name} was read at niceness {SAMPLER_NICENESS}"));
+                    of_thread.note(format!("{name} was read at niceness {SAMPLER_NICENESS}"));
                 }
-                sampler.run();
+                // The other sources go on, whatever defect this one has.
+                if catch_unwind(AssertUnwindSafe(|| sampler.run())).is_err() {
+                    of_thread.count_failure(&name, "", "the thread that read it panicked");
+                    of_thread.note(format!("{name} was not read to the end: its thread panicked"));
+                }
             })?);
         }
         let writer = Writer {
@@ -149,7 +154,15 @@ impl Recording {
             last_flush: last_flush.clone(),
             flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
         };
-        let writer = spawn("writer", move || writer.run(&failed))?;
+        let of_thread = context.clone();
+        let writer = spawn("writer", move || {
+            let result = catch_unwind(AssertUnwindSafe(|| writer.run(&failed)));
+            result.unwrap_or_else(|_| {
+                of_thread.sink.close();
+                failed();
+                Err(StoreError::Panic)
+            })
+        })?;
         Ok(Self { context, live, store, punctuality, kind, last_flush, samplers, writer })
     }
 
@@ -222,16 +235,12 @@ impl Recording {
     pub fn finish(self) -> Result<Joined, RecordError> {
         self.context.stop.raise();
         for sampler in self.samplers {
-            if sampler.join().is_err() {
-                self.context.note("a power source stopped the thread that read it");
-            }
+            // A panic was noted when it happened.
+            let _ = sampler.join();
         }
         self.context.sink.close();
         self.last_flush.raise();
-        match self.writer.join() {
-            Ok(result) => result?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        self.writer.join().unwrap_or(Err(StoreError::Panic))?;
         let store = Arc::into_inner(self.store)
             .expect("only the writer had a share of the store, and it has ended")
             .into_inner()

@@ -64,6 +64,9 @@ pub enum StoreError {
         size(*free_bytes), path.display(), size(*needed_bytes)
     )]
     Space { path: PathBuf, free_bytes: u64, needed_bytes: u64, purpose: &'static str },
+    /// A defect of the recorder.
+    #[error("the thread that writes panicked; finish what was written with wattrace-record convert")]
+    Panic,
     /// The operating system refused.
     #[error("cannot {action} \"{}\"", path.display())]
     Io {
