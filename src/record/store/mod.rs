@@ -65,7 +65,9 @@ pub enum StoreError {
     )]
     Space { path: PathBuf, free_bytes: u64, needed_bytes: u64, purpose: &'static str },
     /// A defect of the recorder.
-    #[error("the thread that writes panicked; finish what was written with wattrace-record convert")]
+    #[error(
+        "the thread that writes panicked; finish what was written with wattrace-record convert"
+    )]
     Panic,
     /// The operating system refused.
     #[error("cannot {action} \"{}\"", path.display())]
