@@ -7,11 +7,16 @@ VENV ?= .venv
 # Where cargo puts what it builds.
 BUILT = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test wheel check schemas golden bench toolchain python browser peers help
+# The recorder as it is shipped, and the size that it must stay below.
+RECORDER = $(BUILT)/recorder/wattrace-record
+RECORDER_MOST_BYTES = 12000000
+
+.PHONY: demo test recorder wheel check schemas golden bench toolchain python browser peers help
 
 help:
 	@echo "make demo     build, analyse sample-data, print the result and where it lies"
 	@echo "make test     every test"
+	@echo "make recorder the small program wattrace-record as it is shipped, and a check of its size"
 	@echo "make wheel    a Python wheel with both programs, tried in a fresh environment"
 	@echo "make check    formatting, lints and documentation, all warnings denied"
 	@echo "make schemas  write schemas/ anew from the declarations in the code"
@@ -66,11 +71,17 @@ test: toolchain python browser peers
 	$(CARGO) test --workspace
 	sh tests/served.sh "$(BUILT)/debug/wattrace" "$(BUILT)/tmp/served"
 
-wheel: toolchain python
+recorder: toolchain
+	$(CARGO) build --profile recorder --package wattrace-record
+	@bytes=$$(wc -c <$(RECORDER)); echo "$(RECORDER): $$bytes bytes"; \
+	test $$bytes -lt $(RECORDER_MOST_BYTES) || { \
+	  echo "It is too large; expected less than $(RECORDER_MOST_BYTES) bytes."; exit 1; }
+
+wheel: toolchain python recorder
 	$(CARGO) build --workspace
 	rm -rf target/wheel
 	mkdir -p target/wheel/wattrace.data/scripts
-	strip -o target/wheel/wattrace.data/scripts/wattrace-record $(BUILT)/debug/wattrace-record
+	cp $(RECORDER) target/wheel/wattrace.data/scripts/wattrace-record
 	$(VENV)/bin/maturin build --quiet --out target/wheel/dist
 	sh tests/wheel.sh $(VENV)/bin/python target/wheel/dist/*.whl
 
@@ -85,6 +96,7 @@ schemas: toolchain
 golden: toolchain
 	INSTA_UPDATE=always INSTA_FORCE_PASS=1 $(CARGO) test --workspace
 
-bench: toolchain python
-	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" $(CARGO) bench --profile dev --workspace \
+bench: toolchain python recorder
+	WATTRACE_PYTHON="$(abspath $(VENV))/bin/python" WATTRACE_RECORDER="$(abspath $(RECORDER))" \
+	  $(CARGO) bench --profile dev --workspace \
 	  --bench whole_program --bench analysis --bench import --bench recorder --bench proxy

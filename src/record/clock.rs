@@ -1,9 +1,26 @@
 //! The two clocks of a recording: the monotonic one that measures, and the wall clock that dates.
+//!
+//! What happens to the clocks of a machine, and what becomes of it:
+//!
+//! - The wall clock is **stepped** (by hand, by NTP when it starts, by the kernel for a leap second): it
+//!   differs from the monotonic clock by more than before. Times of the run do not move; the step is noted
+//!   in `clock_events`.
+//! - The wall clock is **slewed** (by NTP as long as it runs, by servers that smear a leap second): Linux
+//!   slews the monotonic clock with it, so both go on to agree and nothing is noted. Durations are as
+//!   true as the slewed clock: ntpd changes its pace by at most 500 parts in a million, chrony for a short
+//!   time by more.
+//! - The machine is **suspended**: Linux's `CLOCK_MONOTONIC` stands still meanwhile, so what measures here
+//!   is `CLOCK_BOOTTIME`, which goes on. The rows have a gap as long as the suspension, samples after
+//!   it are dated right, the ticks that passed are counted as missed, and the suspension is noted in
+//!   `clock_events`.
+//! - A virtual machine is **paused** by its host: some hosts let the clocks go on and some do not. In the
+//!   latter case the wall clock is stepped once NTP finds out, which is noted like any step.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
+use wattrace_schema::TimestampNs;
 
 use crate::Stop;
 
@@ -24,10 +41,21 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Nanoseconds since the Unix epoch on a clock that may be stepped at any time.
     fn wall_ns(&self) -> i64;
 
+    /// How long the machine has been suspended since it was started, nanoseconds.
+    fn suspended_ns(&self) -> i64 {
+        0
+    }
+
     /// Waits until `monotonic_ns` reaches `until_ns`, or until `stop` is raised if that comes first.
     /// Says whether it was raised.
     fn wait(&self, stop: &Stop, until_ns: i64) -> bool;
 }
+
+/// The clock that measures. Linux has one that goes on while the machine is suspended.
+#[cfg(target_os = "linux")]
+const STEADY: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const STEADY: ClockId = ClockId::Monotonic;
 
 /// The clocks of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,11 +63,15 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn monotonic_ns(&self) -> i64 {
-        nanos(clock_gettime(ClockId::Monotonic))
+        nanos(clock_gettime(STEADY))
     }
 
     fn wall_ns(&self) -> i64 {
         nanos(clock_gettime(ClockId::Realtime))
+    }
+
+    fn suspended_ns(&self) -> i64 {
+        nanos(clock_gettime(STEADY)) - nanos(clock_gettime(ClockId::Monotonic))
     }
 
     fn wait(&self, stop: &Stop, until_ns: i64) -> bool {
@@ -120,16 +152,31 @@ impl ClockPair {
     }
 }
 
-/// A step of the wall clock, as `clock_events` of `run.json` holds it.
+/// What happened to the clocks, as `clock_events` of `run.json` holds it. `after` is the run time of the
+/// last reading before it, `before` that of the first reading after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WallStep {
-    /// Run time of the last reading before the step.
-    pub after: wattrace_schema::TimestampNs,
-    /// Run time of the first reading after it.
-    pub before: wattrace_schema::TimestampNs,
-    /// How far the wall clock jumped; negative if backwards.
-    pub step_ns: i64,
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the fields that all share are explained above")]
+pub enum ClockEvent {
+    /// The wall clock was stepped.
+    WallStep {
+        after: TimestampNs,
+        before: TimestampNs,
+        /// How far it jumped; negative if backwards.
+        step_ns: i64,
+    },
+    /// The machine was suspended.
+    Suspended {
+        after: TimestampNs,
+        before: TimestampNs,
+        /// For how long.
+        length_ns: i64,
+    },
 }
+
+/// Events that are kept of a run; a clock that is stepped over and over would fill the memory. Those that
+/// follow are counted.
+const MOST_EVENTS: usize = 1000;
 
 /// The clock of one run: the wall clock at the start, carried on by the monotonic clock. Whatever is
 /// done to the wall clock meanwhile, differences of run times are true durations.
@@ -140,12 +187,24 @@ pub struct RunClock {
     watch: Mutex<Watch>,
 }
 
-/// What was seen of the wall clock so far.
+/// What was seen of the clocks so far.
 #[derive(Debug)]
 struct Watch {
     last: ClockPair,
+    suspended_ns: i64,
     pairs: u64,
-    steps: Vec<WallStep>,
+    events: Vec<ClockEvent>,
+    /// Events of the run, those taken out and those left out as well.
+    event_count: usize,
+}
+
+impl Watch {
+    fn note(&mut self, event: ClockEvent) {
+        if self.event_count < MOST_EVENTS {
+            self.events.push(event);
+        }
+        self.event_count += 1;
+    }
 }
 
 impl RunClock {
@@ -153,7 +212,13 @@ impl RunClock {
     #[must_use]
     pub fn start(clock: Arc<dyn Clock>) -> Self {
         let first = ClockPair::take(clock.as_ref());
-        let watch = Mutex::new(Watch { last: first, pairs: 1, steps: Vec::new() });
+        let watch = Mutex::new(Watch {
+            last: first,
+            suspended_ns: clock.suspended_ns(),
+            pairs: 1,
+            events: Vec::new(),
+            event_count: 0,
+        });
         Self { clock, first, watch }
     }
 
@@ -177,42 +242,57 @@ impl RunClock {
 
     /// Run time now.
     #[must_use]
-    pub fn now(&self) -> wattrace_schema::TimestampNs {
-        wattrace_schema::TimestampNs::from_nanos(self.run_time_ns(self.clock.monotonic_ns()))
+    pub fn now(&self) -> TimestampNs {
+        TimestampNs::from_nanos(self.run_time_ns(self.clock.monotonic_ns()))
     }
 
-    /// Takes another pair, and notes whether the wall clock was stepped since the last.
+    /// Takes another pair, and notes whether the wall clock was stepped, or the machine suspended, since
+    /// the last.
     pub fn observe(&self) -> ClockPair {
         let pair = ClockPair::take(self.clock.as_ref());
-        let mut watch = self.watch.lock().expect("no thread panics while it holds the watch");
+        let suspended_ns = self.clock.suspended_ns();
+        let mut watch = self.watch();
         // Two threads may take pairs at once; the older one says nothing new.
         if pair.monotonic_ns < watch.last.monotonic_ns {
             return pair;
         }
         let step_ns = pair.difference_ns() - watch.last.difference_ns();
         let noise_ns = SMALLEST_STEP_NS + pair.uncertainty_ns + watch.last.uncertainty_ns;
+        let time = |pair: ClockPair| TimestampNs::from_nanos(self.run_time_ns(pair.monotonic_ns));
+        let (after, before) = (time(watch.last), time(pair));
         if step_ns.abs() > noise_ns {
-            let time = |pair: ClockPair| {
-                wattrace_schema::TimestampNs::from_nanos(self.run_time_ns(pair.monotonic_ns))
-            };
-            let step = WallStep { after: time(watch.last), before: time(pair), step_ns };
-            watch.steps.push(step);
+            watch.note(ClockEvent::WallStep { after, before, step_ns });
+        }
+        let length_ns = suspended_ns - watch.suspended_ns;
+        if length_ns > SMALLEST_STEP_NS {
+            watch.note(ClockEvent::Suspended { after, before, length_ns });
         }
         watch.last = pair;
+        watch.suspended_ns = suspended_ns;
         watch.pairs += 1;
         pair
     }
 
-    /// Steps of the wall clock seen so far.
+    /// Events since the last time. Of a run, no more than 1000 are given out.
     #[must_use]
-    pub fn steps(&self) -> Vec<WallStep> {
-        self.watch.lock().expect("no thread panics while it holds the watch").steps.clone()
+    pub fn take_events(&self) -> Vec<ClockEvent> {
+        std::mem::take(&mut self.watch().events)
+    }
+
+    /// How many events there were beyond those that are given out.
+    #[must_use]
+    pub fn events_left_out(&self) -> usize {
+        self.watch().event_count.saturating_sub(MOST_EVENTS)
     }
 
     /// How many pairs were taken.
     #[must_use]
     pub fn pairs(&self) -> u64 {
-        self.watch.lock().expect("no thread panics while it holds the watch").pairs
+        self.watch().pairs
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What recording itself costs.
 
+use std::process::Child;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -36,13 +38,19 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What was used up to now. Processor time counts from the start of the program.
+    /// What was used up to now. Processor time counts from the start of the program; that of helpers is
+    /// given.
     #[must_use]
-    pub fn measure(elapsed_ns: i64, bytes_written: u64, punctuality: &Mutex<Punctuality>) -> Self {
+    pub fn measure(
+        elapsed_ns: i64,
+        bytes_written: u64,
+        helper_cpu: Duration,
+        punctuality: &Mutex<Punctuality>,
+    ) -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let elapsed_s = elapsed_ns as f64 / 1e9;
         let punctuality = punctuality.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let helper_cpu_s = punctuality.helper_cpu_s;
+        let helper_cpu_s = helper_cpu.as_secs_f64();
         let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9 + helper_cpu_s;
         Self {
             elapsed_s,
@@ -65,4 +73,86 @@ fn peak_resident_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
+}
+
+/// Follows the processor time of a program that a power source runs, be it one that stays or a new one
+/// each time.
+#[derive(Debug, Default)]
+pub struct HelperCpu {
+    process: u32,
+    seen: Duration,
+}
+
+impl HelperCpu {
+    /// What the program took since the last time, or since its start if it is another one. It must not have
+    /// been waited for yet: the system forgets it then. What is not known counts as nothing.
+    #[must_use]
+    pub fn since_last(&mut self, child: &Child) -> Duration {
+        if self.process != child.id() {
+            *self = Self { process: child.id(), seen: Duration::ZERO };
+        }
+        let time = cpu_time_of(self.process);
+        let new = time.saturating_sub(self.seen);
+        self.seen = self.seen.max(time);
+        new
+    }
+}
+
+/// Linux counts processor time in ticks of this length wherever it shows them (`USER_HZ` is 100).
+const TICK_MS: u64 = 10;
+
+/// Processor time of another process: what its first thread took, to the nanosecond, or what all of its
+/// threads and the children that it waited for took, in ticks; whichever is more.
+fn cpu_time_of(process: u32) -> Duration {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}"));
+    let first_thread = read("schedstat").ok().and_then(|text| {
+        text.split(' ').next().and_then(|time_ns| time_ns.parse().ok()).map(Duration::from_nanos)
+    });
+    let all = read("stat").ok().and_then(|text| {
+        // The name of the program, which may hold anything, ends with the last bracket.
+        let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+        // utime, stime, cutime and cstime are fields 14 to 17; the state after the name is field 3.
+        let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok());
+        let ticks = ticks.sum::<Option<u64>>()?;
+        Some(Duration::from_millis(ticks.checked_mul(TICK_MS)?))
+    });
+    first_thread.max(all).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_helper_is_counted_once_while_it_runs_and_when_it_has_ended() {
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; read end";
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", busy]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "done\n");
+            child
+        };
+        let mut cpu = HelperCpu::default();
+        // Twenty thousand rounds of a shell take milliseconds, on any machine.
+        let plausible = Duration::from_micros(500)..Duration::from_secs(60);
+        let mut child = start();
+        let first = cpu.since_last(&child);
+        assert!(plausible.contains(&first), "{first:?}");
+        // It waits for its input now, so nothing comes on top.
+        assert!(cpu.since_last(&child) < first);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(cpu.since_last(&child), Duration::ZERO);
+        let mut child = start();
+        let second = cpu.since_last(&child);
+        assert!(plausible.contains(&second), "{second:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

@@ -23,7 +23,7 @@ mod stop;
 pub mod store;
 
 pub use context::{Context, FailureCount};
-pub use cost::Cost;
+pub use cost::{Cost, HelperCpu};
 pub use describe::{Description, DescriptionError};
 pub use recording::{RecordError, Recording, RecordingOptions};
 pub use sink::{Closed, Rows, Sink};

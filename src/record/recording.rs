@@ -1,6 +1,7 @@
 //! A recording from its start to its run: threads that read, one that writes.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -28,7 +29,8 @@ pub struct RecordingOptions {
     pub out: PathBuf,
     /// Power sources.
     pub power: Vec<SourceSpecification>,
-    /// Time between reads by source id, ms; others take their default.
+    /// Time between reads, ms, by a source's name (`replay`: all that are called so) or by that and its
+    /// place among them (`replay-1`, `replay-2`), which comes first; others take their default.
     pub intervals_ms: Vec<(String, f64)>,
     /// What opening a source may depend on.
     pub source: SourceOptions,
@@ -65,12 +67,18 @@ pub enum RecordError {
     /// The description does not fit `run.json`.
     #[error(transparent)]
     Description(#[from] DescriptionError),
+    /// A source is given twice.
+    #[error("power source \"{specification}\" is given twice; expected each source once")]
+    RepeatedSource {
+        /// The source as the command line names it.
+        specification: String,
+    },
     /// An interval names no source of the recording.
-    #[error("--interval names \"{id}\"; expected one of {known}")]
+    #[error("--interval names \"{name}\"; expected one of {known}")]
     UnknownInterval {
-        /// The id as given.
-        id: String,
-        /// Ids of the recording's sources.
+        /// The name as given.
+        name: String,
+        /// What could be named.
         known: String,
     },
     /// A log of decode iterations is there and cannot be read.
@@ -81,6 +89,12 @@ pub enum RecordError {
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+    /// Two intervals for one name.
+    #[error("--interval is given twice for \"{name}\"; expected one interval for each")]
+    RepeatedInterval {
+        /// The name as given.
+        name: String,
     },
     /// The operating system gives no more threads.
     #[error("cannot start a thread")]
@@ -151,7 +165,17 @@ impl Recording {
                 live.clone(),
                 punctuality.clone(),
             );
-            samplers.push(spawn(&id, move || sampler.run())?);
+            let (name, of_thread) = (id.clone(), context.clone());
+            samplers.push(spawn(&id, move || {
+                if has_priority() {
+                    of_thread.note(format!("{name} was read at niceness {SAMPLER_NICENESS}"));
+                }
+                // The other sources go on, whatever defect this one has.
+                if catch_unwind(AssertUnwindSafe(|| sampler.run())).is_err() {
+                    of_thread.count_failure(&name, "", "the thread that read it panicked");
+                    of_thread.note(format!("{name} was not read to the end: its thread panicked"));
+                }
+            })?);
         }
         let writer = Writer {
             context: context.clone(),
@@ -160,7 +184,15 @@ impl Recording {
             last_flush: last_flush.clone(),
             flush_ns: i64::try_from(options.flush.as_nanos()).unwrap_or(i64::MAX).max(1_000_000),
         };
-        let writer = spawn("writer", move || writer.run(&failed))?;
+        let of_thread = context.clone();
+        let writer = spawn("writer", move || {
+            let result = catch_unwind(AssertUnwindSafe(|| writer.run(&failed)));
+            result.unwrap_or_else(|_| {
+                of_thread.sink.close();
+                failed();
+                Err(StoreError::Panic)
+            })
+        })?;
         let followers = spawn_followers(&context, options, logs)?;
         for proxy in &proxies {
             proxy.open()?;
@@ -263,9 +295,8 @@ impl Recording {
         self.close_proxies();
         self.context.stop.raise();
         for sampler in self.samplers {
-            if sampler.join().is_err() {
-                self.context.note("a power source stopped the thread that read it");
-            }
+            // A panic was noted when it happened.
+            let _ = sampler.join();
         }
         for follower in self.followers {
             if follower.join().is_err() {
@@ -274,10 +305,7 @@ impl Recording {
         }
         self.context.sink.close();
         self.last_flush.raise();
-        match self.writer.join() {
-            Ok(result) => result?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        self.writer.join().unwrap_or(Err(StoreError::Panic))?;
         let store = Arc::into_inner(self.store)
             .expect("only the writer had a share of the store, and it has ended")
             .into_inner()
@@ -316,6 +344,9 @@ impl Writer {
             if is_last || flushed.is_err() {
                 break flushed;
             }
+            if let Err(error) = self.merge() {
+                break Err(error);
+            }
             // The lock is given back before it is taken again below.
             let checked = self.store().check_space();
             if let (false, Err(cause)) = (is_short_of_space, checked) {
@@ -343,9 +374,34 @@ impl Writer {
         let mut store = self.store();
         let first_ns = self.context.clock.first().monotonic_ns;
         let elapsed_ns = self.context.clock.clock().monotonic_ns() - first_ns;
-        let cost = Cost::measure(elapsed_ns, store.bytes_written(), &self.punctuality);
+        let helper_cpu = self.context.helper_cpu();
+        let cost = Cost::measure(elapsed_ns, store.bytes_written(), helper_cpu, &self.punctuality);
         store.flush(rows, &self.context, cost)
     }
+
+    /// Makes one segment of many small ones where there are enough. The store is not locked meanwhile, so
+    /// that stamps need not wait. That small ones cannot be merged is no loss: they stay.
+    fn merge(&self) -> Result<(), StoreError> {
+        // The lock is given back before the loop's body begins.
+        while let Some(merge) = { self.store().take_due_merge() } {
+            match merge.write() {
+                Ok(merged) => self.store().merged(&merge, &merged)?,
+                Err(error) => self.context.note(format!("segments were not merged: {error}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Niceness of the threads that read, where the system allows it: root, or a limit on niceness of 30.
+const SAMPLER_NICENESS: i32 = -10;
+
+/// Lets this thread run before ordinary work, which may keep all cores busy: it needs little time, and that
+/// punctually. Says whether the system allowed it. What the thread starts inherits this; the commands that
+/// are measured are started elsewhere.
+fn has_priority() -> bool {
+    // Linux takes the calling thread for the whole process here.
+    rustix::process::setpriority_process(None, SAMPLER_NICENESS).is_ok()
 }
 
 fn spawn<T: Send + 'static>(
@@ -364,25 +420,28 @@ type OpenSource = (String, f64, Box<dyn PowerSource>);
 /// Opens every source. The second of one name is called `NAME-2`, and so on.
 fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordError> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut sources: Vec<OpenSource> = Vec::new();
+    let mut numbered: Vec<(&SourceSpecification, u32)> = Vec::new();
     for specification in &options.power {
+        if numbered.iter().any(|(other, _)| *other == specification) {
+            let specification = specification.to_string();
+            return Err(RecordError::RepeatedSource { specification });
+        }
         let count = counts.entry(specification.name()).or_insert(0);
         *count += 1;
-        let id = match count {
-            1 => specification.name().to_owned(),
-            count => format!("{}-{count}", specification.name()),
-        };
+        numbered.push((specification, *count));
+    }
+    check_intervals(&options.intervals_ms, &counts)?;
+    let mut sources: Vec<OpenSource> = Vec::new();
+    for (specification, number) in numbered {
+        let name = specification.name();
+        let id = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         let mut source = source::open(specification, &id, &options.source)?;
-        let asked = options.intervals_ms.iter().find(|(name, _)| *name == id);
-        let interval_ms =
-            asked.map_or_else(|| source.default_interval_ms(), |(_, interval_ms)| *interval_ms);
+        let asked = |asked: &str| options.intervals_ms.iter().find(|(name, _)| name == asked);
+        let interval_ms = asked(&format!("{name}-{number}"))
+            .or_else(|| asked(name))
+            .map_or_else(|| source.default_interval_ms(), |(_, interval_ms)| *interval_ms);
         source.set_interval_ms(interval_ms);
         sources.push((id, interval_ms, source));
-    }
-    let is_known = |id: &String| sources.iter().any(|(known, ..)| known == id);
-    if let Some((id, _)) = options.intervals_ms.iter().find(|(id, _)| !is_known(id)) {
-        let known: Vec<_> = sources.iter().map(|(known, ..)| known.as_str()).collect();
-        return Err(RecordError::UnknownInterval { id: id.clone(), known: known.join(", ") });
     }
     Ok(sources)
 }
@@ -420,6 +479,28 @@ fn spawn_followers(
         })?);
     }
     Ok(followers)
+}
+
+/// Whether every interval is for sources of the recording, of which there are so many of each name.
+fn check_intervals(
+    intervals_ms: &[(String, f64)],
+    counts: &BTreeMap<&str, u32>,
+) -> Result<(), RecordError> {
+    let numbered = |(name, count): (&&str, &u32)| {
+        let single = (*count > 1).then(|| (1..=*count).map(|number| format!("{name}-{number}")));
+        std::iter::once((*name).to_owned()).chain(single.into_iter().flatten()).collect::<Vec<_>>()
+    };
+    let known: Vec<String> = counts.iter().flat_map(numbered).collect();
+    for (index, (name, _)) in intervals_ms.iter().enumerate() {
+        if !known.contains(name) {
+            let known = known.join(", ");
+            return Err(RecordError::UnknownInterval { name: name.clone(), known });
+        }
+        if intervals_ms[..index].iter().any(|(other, _)| other == name) {
+            return Err(RecordError::RepeatedInterval { name: name.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// What is known of the run at its start.

@@ -23,8 +23,6 @@ pub struct Punctuality {
     pub ticks: u64,
     /// Ticks that passed while an earlier read still went on, or the machine was busy.
     pub missed_ticks: u64,
-    /// Processor time of processes that sources started, s.
-    pub helper_cpu_s: f64,
     /// Longest lateness.
     pub worst_ns: u64,
     /// Counts by lateness: 10 us wide up to 10 ms, then 1 ms wide up to 1 s, then all the rest.
@@ -34,7 +32,7 @@ pub struct Punctuality {
 impl Default for Punctuality {
     fn default() -> Self {
         let buckets = vec![0; FINE_BUCKETS + COARSE_BUCKETS];
-        Self { sources: 0, ticks: 0, missed_ticks: 0, helper_cpu_s: 0.0, worst_ns: 0, buckets }
+        Self { sources: 0, ticks: 0, missed_ticks: 0, worst_ns: 0, buckets }
     }
 }
 
@@ -87,8 +85,6 @@ pub struct Sampler {
     interval_ns: i64,
     start_ns: i64,
     tick: i64,
-    /// Processor time of the source's processes at the last tick, s.
-    helper_cpu_s: f64,
     /// Kept between reads, so that they need no fresh memory.
     readings: Vec<Reading>,
 }
@@ -124,7 +120,6 @@ impl Sampler {
             interval_ns,
             start_ns,
             tick: 0,
-            helper_cpu_s: 0.0,
             readings: Vec::new(),
         }
     }
@@ -143,30 +138,34 @@ impl Sampler {
         if clock.clock().wait(&self.context.stop, due_ns) {
             return false;
         }
-        let late_ns = (clock.clock().monotonic_ns() - due_ns).max(0);
+        let now_ns = clock.clock().monotonic_ns();
+        let late_ns = (now_ns - due_ns).max(0);
         clock.observe();
+        // After a long wait this read is that of the latest tick that is due; those before it were missed.
+        let first = self.tick;
+        let tick = self.due_tick(now_ns).max(first);
         let is_open = self.read();
-        // The next tick is the latest that is due already; those before it were missed.
-        let now_ns = self.context.clock.clock().monotonic_ns();
-        let due_tick = (now_ns - self.start_ns).div_euclid(self.interval_ns);
-        let next = due_tick.max(self.tick + 1);
-        // A process that just ended may show nothing of what it used.
-        let helper_cpu_s = self.source.helper_cpu_s().max(self.helper_cpu_s);
+        // The same if the read was long.
+        let next = self.due_tick(self.context.clock.clock().monotonic_ns()).max(tick + 1);
         let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
         punctuality.add(late_ns.unsigned_abs());
-        punctuality.sources += usize::from(self.tick == 0);
-        punctuality.helper_cpu_s += helper_cpu_s - self.helper_cpu_s;
-        punctuality.missed_ticks += (next - self.tick - 1).unsigned_abs();
+        punctuality.sources += usize::from(first == 0);
+        punctuality.missed_ticks += (next - first - 1).unsigned_abs();
         drop(punctuality);
-        self.helper_cpu_s = helper_cpu_s;
         self.tick = next;
         is_open
+    }
+
+    /// The latest tick that is due at a time.
+    const fn due_tick(&self, now_ns: i64) -> i64 {
+        (now_ns - self.start_ns).div_euclid(self.interval_ns)
     }
 
     /// Reads every device and hands the rows over; false when they are not taken any more.
     fn read(&mut self) -> bool {
         self.readings.clear();
         self.source.read(self.context.clock.clock(), &mut self.readings);
+        self.context.add_helper_cpu(self.source.take_helper_cpu());
         let mut rows = Vec::with_capacity(self.readings.len());
         let mut averages = Vec::new();
         for reading in &self.readings {

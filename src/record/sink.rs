@@ -4,9 +4,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use wattrace_trace::{EngineRow, PowerRow, RequestRow, StepRow};
 
-/// Rows that wait for the next flush. When writing falls this far behind, whoever hands over rows waits,
-/// so that memory stays bounded; a power source then misses ticks, which are counted.
-const MOST_ROWS: usize = 200_000;
+/// Rows that wait for the next flush, some 20 MB. When writing falls this far behind, whoever hands over
+/// rows waits, so that memory stays bounded; a power source then misses ticks, which are counted.
+const MOST_ROWS: usize = 100_000;
+
+/// Gaps between the tokens of requests that take as much memory as a row.
+const GAPS_OF_A_ROW: usize = 16;
 
 /// Rows of one flush interval.
 #[derive(Debug, Default)]
@@ -49,6 +52,8 @@ pub struct Sink {
 #[derive(Debug, Default)]
 struct State {
     rows: Rows,
+    /// Rows that the gaps of the requests count for, beside the rows themselves.
+    gap_rows: usize,
     closed: bool,
 }
 
@@ -73,7 +78,10 @@ impl Sink {
     /// # Errors
     /// [`Closed`] when rows are not taken any more.
     pub fn request(&self, row: RequestRow) -> Result<(), Closed> {
-        self.open()?.rows.requests.push(row);
+        let mut state = self.open()?;
+        let gaps = [row.itl_ns.as_ref().map(Vec::len), row.itl_tokens.as_ref().map(Vec::len)];
+        state.gap_rows += gaps.into_iter().flatten().sum::<usize>() / GAPS_OF_A_ROW;
+        state.rows.requests.push(row);
         Ok(())
     }
 
@@ -98,7 +106,10 @@ impl Sink {
     /// Everything handed over since the last time.
     #[must_use]
     pub fn take(&self) -> Rows {
-        let rows = std::mem::take(&mut self.lock().rows);
+        let mut state = self.lock();
+        let rows = std::mem::take(&mut state.rows);
+        state.gap_rows = 0;
+        drop(state);
         self.taken.notify_all();
         rows
     }
@@ -121,7 +132,8 @@ impl Sink {
 
     /// The state once there is room for more rows.
     fn open(&self) -> Result<MutexGuard<'_, State>, Closed> {
-        let full = |state: &mut State| !state.closed && state.rows.len() >= MOST_ROWS;
+        let full =
+            |state: &mut State| !state.closed && state.rows.len() + state.gap_rows >= MOST_ROWS;
         let state =
             self.taken.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
         if state.closed { Err(Closed) } else { Ok(state) }
@@ -142,6 +154,35 @@ mod tests {
         assert_eq!(sink.power([PowerRow::default()]), Err(Closed));
         assert_eq!(sink.take().len(), 1);
         assert!(sink.take().is_empty());
+    }
+
+    #[test]
+    fn the_gaps_of_requests_count_as_rows_do() {
+        let sink = Sink::new();
+        let request = |gaps: usize| RequestRow {
+            request_id: "r".to_owned(),
+            stage: wattrace_schema::RequestStage::Formal,
+            t_send_ns: Some(0),
+            t_first_token_ns: Some(1),
+            t_end_ns: Some(2),
+            status: wattrace_schema::RequestStatus::Ok,
+            error: None,
+            input_tokens: None,
+            output_tokens: None,
+            reasoning_tokens: None,
+            itl_ns: Some(vec![1; gaps]),
+            itl_tokens: None,
+            ttft_ns: None,
+            e2e_ns: None,
+        };
+        sink.request(request(16 * MOST_ROWS)).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| sink.request(request(16)));
+            // The second is taken only once the first has gone.
+            assert_eq!(sink.take().requests.len(), 1);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(sink.take().requests[0].itl_ns.as_ref().unwrap().len(), 16);
     }
 
     #[test]

@@ -14,7 +14,9 @@ use crate::TraceError;
 use crate::manifest::{RUN_JSON, validate_manifest};
 use table::{Cell, TableWriter};
 
-pub use segment::{JoinedRows, SegmentRows, last_power_times, segment_entry, write_segment};
+pub use segment::{
+    JoinedRows, SegmentRows, last_power_times, merge_segments, segment_entry, write_segment,
+};
 
 /// One row of `power.parquet`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -239,6 +241,13 @@ impl RunWriter {
             partial: PartialFolder { path: partial, new_archive },
             sources: BTreeSet::new(),
         })
+    }
+
+    /// Takes less memory for requests whose gaps are known one by one, of which fewer go into a row group.
+    #[must_use]
+    pub const fn sparing_memory(mut self) -> Self {
+        self.requests.spare_memory();
+        self
     }
 
     /// Appends a row to `power.parquet`.

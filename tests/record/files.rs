@@ -136,14 +136,13 @@ fn too_little_space_is_said_before_anything_else() {
 #[test]
 fn when_a_file_can_no_longer_be_written_it_stops_and_what_was_written_can_be_finished() {
     let place = place();
-    // No file may grow beyond 32 blocks of 512 bytes; the signal that comes with it is ignored, so that
-    // the write fails as on a full disk. The journal gets there after some flushes.
+    // No file may grow beyond 32 blocks of 512 bytes. The journal gets there after some flushes.
     let program = env!("CARGO_BIN_EXE_wattrace-record");
     let words = attach(&["{}/archive/run"]);
     let root = place.path("");
     let root = root.to_str().unwrap().trim_end_matches('/');
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 32; exec \"$@\"", "sh", program])
+        .args(["-c", "ulimit -f 32; exec \"$@\"", "sh", program])
         .args(words.iter().map(|word| word.replace("{}", root)))
         .output()
         .unwrap();
@@ -194,4 +193,89 @@ fn there_must_be_something_to_convert() {
     let output = place.output(&["convert", "{}/archive/run"]);
     assert_eq!(output.status.code(), Some(3));
     insta::assert_snapshot!(place.stderr(&output), @r#"error: "{}/archive/run.partial" holds no recording; expected a folder with a journal.jsonl"#);
+}
+
+#[test]
+fn a_run_that_is_finished_already_is_said_to_be() {
+    let place = place();
+    let output = place.output(&attach(&["{}/archive/run", "--seconds", "0.3"]));
+    assert!(output.status.success(), "{}", place.stderr(&output));
+    for name in ["{}/archive/run", "{}/archive/run.partial"] {
+        let output = place.output(&["convert", name]);
+        assert_eq!(output.status.code(), Some(3));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(place.stderr(&output), @r#"error: "{}/archive/run" is finished already; there is nothing to convert"#);
+        }
+    }
+}
+
+#[test]
+fn no_source_is_read_twice_and_every_interval_is_for_a_source() {
+    let place = place();
+    let message = |words: &[&str]| {
+        let output = place.output(&attach(&[&["{}/archive/run"], words].concat()));
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(!place.archive().exists());
+        place.stderr(&output)
+    };
+    insta::assert_snapshot!(
+        [
+            message(&["--power", "replay={}/boards.csv"]),
+            message(&["--interval", "nvml=50"]),
+            message(&["--interval", "replay-3=50"]),
+            message(&["--interval", "replay-2=50"]),
+        ]
+        .concat(),
+        @r#"
+    error: power source "replay={}/boards.csv" is given twice; expected each source once
+    error: --interval names "nvml"; expected one of replay, replay-1, replay-2
+    error: --interval names "replay-3"; expected one of replay, replay-1, replay-2
+    error: --interval is given twice for "replay-2"; expected one interval for each
+    "#
+    );
+}
+
+#[test]
+fn an_interval_is_for_all_sources_of_a_name_or_for_one() {
+    let place = place();
+    let output =
+        place.output(&attach(&["{}/archive/run", "--seconds", "0.3", "--interval", "replay=50"]));
+    assert!(output.status.success(), "{}", place.stderr(&output));
+    let sources = place.run("run").manifest.power_sources;
+    let intervals: Vec<_> =
+        sources.iter().map(|source| (source.id.as_str(), source.nominal_interval_ms)).collect();
+    // --interval replay-2=100 comes first for the second.
+    assert_eq!(intervals, [("replay", 50.0), ("replay-2", 100.0)]);
+}
+
+#[test]
+fn a_recording_ends_in_order_when_its_terminal_goes_unless_it_was_told_to_stay() {
+    let place = place();
+    let words = attach(&["{}/archive/run"]);
+    let child = place.record(&words).spawn().unwrap();
+    wait_until("the first segment", || {
+        place.path("archive/run.partial/power-00000001.parquet").exists()
+    });
+    crate::support::signal(&child, rustix::process::Signal::HUP);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", place.stderr(&output));
+    assert!(place.run("run").manifest.stages.formal_end.is_some());
+
+    // As nohup does.
+    let root = place.path("");
+    let root = root.to_str().unwrap().trim_end_matches('/');
+    let words = attach(&["{}/archive/stays"]);
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_wattrace-record")])
+        .args(words.iter().map(|word| word.replace("{}", root)))
+        .spawn()
+        .unwrap();
+    let segment =
+        |number: u32| place.path(&format!("archive/stays.partial/power-{number:08}.parquet"));
+    wait_until("the first segment", || segment(1).exists());
+    crate::support::signal(&child, rustix::process::Signal::HUP);
+    wait_until("it goes on", || segment(4).exists());
+    crate::support::signal(&child, rustix::process::Signal::TERM);
+    assert!(child.wait().unwrap().success());
+    assert!(place.path("archive/stays/run.json").exists());
 }

@@ -5,7 +5,9 @@
 mod amd;
 mod clock;
 mod completion_server;
+mod days;
 mod dcgm;
+mod disk;
 mod files;
 mod http_service;
 mod ipmi;

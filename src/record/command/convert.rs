@@ -9,7 +9,9 @@ use crate::exit::Failure;
 pub(crate) fn run(args: &Convert, shared: &Shared) -> Result<u8, Failure> {
     let joined =
         RunPath::new(&args.run).and_then(|path| convert(&path)).map_err(|error| match error {
-            StoreError::NoRecording { .. } | StoreError::Empty { .. } => Failure::no_input(error),
+            StoreError::NoRecording { .. }
+            | StoreError::Finished { .. }
+            | StoreError::Empty { .. } => Failure::no_input(error),
             other => other.into(),
         })?;
     report(&joined, shared)?;

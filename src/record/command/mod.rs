@@ -7,12 +7,13 @@ pub(crate) mod load;
 pub(crate) mod proxy;
 pub(crate) mod run;
 
+use std::ffi::c_int;
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
 use wattrace_record::lifecycle::{Event, Outcome};
@@ -156,9 +157,16 @@ fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
     Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for SNMP: {problem}"))?)
 }
 
+/// Sends what asks the program to end as an event. A signal that whoever started the program told it to
+/// ignore stays ignored: `nohup` does so, that the recording outlives its terminal.
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for Ctrl-C and SIGTERM")?;
+    let ignored = ignored_signals();
+    let is_heard = |signal: &c_int| *signal == SIGTERM || ignored & (1 << (signal - 1)) == 0;
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heard);
+    let mut signals = Signals::new(heard).context("cannot wait for Ctrl-C and SIGTERM")?;
+    // It comes with a write beyond a limit of file sizes and would end the program. Once it is heard, that
+    // write fails as on a full disk does, and the recording ends in order.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot wait for SIGXFSZ")?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(
         move || {
             for _ in signals.forever() {
@@ -178,6 +186,13 @@ fn finish(outcome: &Outcome, shared: &Shared) -> Result<Exit, Failure> {
     }
     report(&outcome.joined, shared)?;
     Ok(exit_code(&outcome.joined, outcome.was_interrupted, !outcome.failures.is_empty()))
+}
+
+/// The line `SigIgn: 0000000000000001` of Linux's `/proc/self/status`: bit n - 1 is signal n.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Says what was written, and what of it was lost.

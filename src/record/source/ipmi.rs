@@ -136,8 +136,8 @@ impl PowerSource for Ipmi {
         self.notes.clone()
     }
 
-    fn helper_cpu_s(&self) -> f64 {
-        self.client.cpu_s()
+    fn take_helper_cpu(&mut self) -> Duration {
+        self.client.take_cpu()
     }
 }
 

@@ -130,6 +130,12 @@ pub trait PowerSource: Send + std::fmt::Debug {
     /// the time around one device's read.
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>);
 
+    /// Processor time of the programs that it ran, since it was asked the last time; it is part of what
+    /// recording costs. [`crate::HelperCpu`] finds it.
+    fn take_helper_cpu(&mut self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     /// What it knows about the machine.
     fn hardware(&self) -> HardwareFacts {
         HardwareFacts::default()
@@ -144,11 +150,6 @@ pub trait PowerSource: Send + std::fmt::Debug {
     /// What was found on opening and belongs into `provenance.notes`, such as what was left out and why.
     fn notes(&self) -> Vec<String> {
         Vec::new()
-    }
-
-    /// Processor time so far of processes that it started, s.
-    fn helper_cpu_s(&self) -> f64 {
-        0.0
     }
 }
 

@@ -1,14 +1,16 @@
 //! From segments and journal to a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use wattrace_schema::tables::{ENGINE, POWER, REQUESTS, STEPS};
+use wattrace_schema::tables::POWER;
 use wattrace_schema::{RunKind, RunManifest, Table, TimestampNs};
 use wattrace_trace::{RunWriter, segment_entry};
 
 use super::journal::{self, JOURNAL, Recorded};
+use super::segments::SegmentName;
 use super::{LOGS, RunPath, StoreError};
 
 /// A run that was written.
@@ -33,6 +35,9 @@ pub fn convert(path: &RunPath) -> Result<Joined, StoreError> {
     let folder = path.partial();
     let journal = folder.join(JOURNAL);
     let file = File::open(&journal).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound if finished_manifest(path).is_some() => {
+            StoreError::Finished { path: path.run() }
+        }
         std::io::ErrorKind::NotFound => StoreError::NoRecording { path: folder.clone() },
         _ => StoreError::io("open", &journal)(source),
     })?;
@@ -47,8 +52,10 @@ pub fn convert(path: &RunPath) -> Result<Joined, StoreError> {
 pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
     let folder = path.partial();
     let journal = folder.join(JOURNAL);
-    let text = fs::read(&journal).map_err(StoreError::io("read", &journal))?;
-    let recorded = journal::read(&text).ok_or(StoreError::NoStart { path: journal })?;
+    let recorded = File::open(&journal)
+        .and_then(|file| journal::read(BufReader::new(file)))
+        .map_err(StoreError::io("read", &journal))?
+        .ok_or(StoreError::NoStart { path: journal })?;
     let mut losses = Vec::new();
     if recorded.damaged_lines > 0 {
         losses
@@ -65,7 +72,7 @@ pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
         // It was cut off between giving the run its name and removing this folder.
         retire(path)?;
     } else {
-        let manifest = manifest(&recorded, &losses, last_times(&segments)?);
+        let manifest = manifest(&recorded, &losses, last_time(&segments, &recorded)?);
         write_run(path, &folder, &segments, manifest)?;
     }
     let manifest = finished_manifest(path).ok_or(StoreError::NoRecording { path: path.run() })?;
@@ -75,61 +82,56 @@ pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
 /// Segments by table, in the order in which they were written.
 type Segments = BTreeMap<&'static str, (&'static Table, Vec<PathBuf>)>;
 
-/// Segments that are whole. One that was renamed but not yet noted in the journal counts too.
+/// Segments that are whole, and of which no two hold the same rows. A small one that was renamed but not
+/// yet noted in the journal counts too; a merged one does not, since its rows lie in small ones still.
 fn usable_segments(
     folder: &Path,
     recorded: &Recorded,
     losses: &mut Vec<String>,
 ) -> Result<Segments, StoreError> {
-    let mut names = Vec::new();
+    let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder).map_err(StoreError::io("list", folder))? {
         let entry = entry.map_err(StoreError::io("list", folder))?;
-        names.extend(entry.file_name().into_string());
+        found.extend(entry.file_name().to_str().and_then(SegmentName::parse));
     }
-    for (noted, ..) in &recorded.segments {
-        if !names.contains(noted) {
-            losses.push(format!("segment {noted} is missing"));
+    let missing = recorded.segments.keys().filter(|name| !found.contains(name));
+    losses.extend(missing.map(|name| format!("segment {name} is missing")));
+    let (merged, small): (Vec<_>, Vec<_>) = found.into_iter().partition(|name| name.is_merged);
+    let mut usable = |name: &SegmentName| {
+        let noted = recorded.segments.get(name);
+        if name.is_merged && noted.is_none() {
+            return false;
         }
-    }
-    // Numbers in names have one width, so this is the order of writing.
-    names.sort();
-    let digests: BTreeMap<&str, &str> = recorded
-        .segments
-        .iter()
-        .map(|(file, sha256, _)| (file.as_str(), sha256.as_str()))
-        .collect();
-    let mut segments = Segments::new();
-    for name in names {
-        let Some(table) = table_of(&name) else { continue };
-        let path = folder.join(&name);
-        match segment_entry(&path) {
-            Ok(entry)
-                if digests.get(name.as_str()).is_none_or(|digest| *digest == entry.sha256) =>
-            {
-                segments.entry(table.name).or_insert_with(|| (table, Vec::new())).1.push(path);
-            }
+        match segment_entry(&folder.join(name.to_string())) {
+            Ok(entry) if noted.is_none_or(|sha256| *sha256 == entry.sha256) => return true,
             Ok(_) => losses.push(format!("segment {name} is not as it was written; left out")),
             Err(error) => losses.push(format!("segment {name} left out: {}", error.with_causes())),
         }
+        false
+    };
+    let merged: Vec<_> = merged.into_iter().filter(|name| usable(name)).collect();
+    let is_covered = |name: &SegmentName| {
+        // They are sorted, and those of one table do not overlap.
+        let before = merged.partition_point(|merged| merged < name);
+        before.checked_sub(1).is_some_and(|index| merged[index].covers(name))
+            || merged.get(before).is_some_and(|merged| merged.covers(name))
+    };
+    let small: Vec<_> =
+        small.into_iter().filter(|name| !is_covered(name) && usable(name)).collect();
+    let names: BTreeSet<SegmentName> = merged.into_iter().chain(small).collect();
+    let mut segments = Segments::new();
+    for name in names {
+        let of_table =
+            segments.entry(name.table().name).or_insert_with(|| (name.table(), Vec::new()));
+        of_table.1.push(folder.join(name.to_string()));
     }
     Ok(segments)
-}
-
-/// The table of a file named like `power-00000001.parquet`.
-fn table_of(name: &str) -> Option<&'static Table> {
-    let (table, number) = name.strip_suffix(".parquet")?.rsplit_once('-')?;
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    [&POWER, &REQUESTS, &STEPS, &ENGINE].into_iter().find(|known| is_number && known.name == table)
 }
 
 /// The run's manifest: what was known at the start, and all that the journal says since.
 fn manifest(recorded: &Recorded, losses: &[String], last: Option<TimestampNs>) -> RunManifest {
     let mut manifest = recorded.manifest.clone();
-    manifest.clock_events = recorded.steps.iter().map(|step| {
-        serde_json::json!({
-            "after": step.after, "before": step.before, "event": "wall-step", "step_ns": step.step_ns,
-        })
-    }).collect();
+    manifest.clock_events = recorded.events.iter().map(|event| serde_json::json!(event)).collect();
     manifest.recorder_cost = Some(cost(recorded));
     let notes = &mut manifest.provenance.notes;
     notes.push(recording_note(recorded));
@@ -180,22 +182,36 @@ fn cost(recorded: &Recorded) -> serde_json::Value {
     cost
 }
 
-/// The last time up to which every power source has samples.
-fn last_times(segments: &Segments) -> Result<Option<TimestampNs>, StoreError> {
+/// The last time up to which every power source has samples. One that had none for long before the end does
+/// not count: it had stopped.
+fn last_time(segments: &Segments, recorded: &Recorded) -> Result<Option<TimestampNs>, StoreError> {
     let Some((_, files)) = segments.get(POWER.name) else { return Ok(None) };
+    let sources = &recorded.manifest.power_sources;
     let mut last: BTreeMap<String, i64> = BTreeMap::new();
-    // Each source has samples in the last segments, unless it stopped long before.
     for file in files.iter().rev().take(SEGMENTS_LOOKED_AT) {
         for (source, t_ns) in wattrace_trace::last_power_times(file)? {
             let latest = last.entry(source).or_insert(t_ns);
             *latest = (*latest).max(t_ns);
         }
+        if last.len() == sources.len() {
+            break;
+        }
     }
-    Ok(last.values().min().copied().map(TimestampNs::from_nanos))
+    let Some(latest) = last.values().max().copied() else { return Ok(None) };
+    let goes_on = |(source, t_ns): &(&String, &i64)| {
+        let entry = sources.iter().find(|entry| entry.id == **source);
+        let interval_s = entry.map_or(0.0, |entry| entry.nominal_interval_ms / 1e3);
+        let allowed_s = STOPPED_AFTER * interval_s.max(recorded.flush_s);
+        (latest - **t_ns) as f64 / 1e9 <= allowed_s
+    };
+    Ok(last.iter().filter(goes_on).map(|(_, t_ns)| *t_ns).min().map(TimestampNs::from_nanos))
 }
 
 /// Segments in which the last sample of every source is looked for.
-const SEGMENTS_LOOKED_AT: usize = 3;
+const SEGMENTS_LOOKED_AT: usize = 64;
+
+/// Flush intervals, or intervals of its own, after which a source without samples counts as stopped.
+const STOPPED_AFTER: f64 = 3.0;
 
 /// What `run.json` under the final name says, if it is there.
 fn finished_manifest(path: &RunPath) -> Option<RunManifest> {
@@ -218,8 +234,8 @@ fn write_run(
     if fs::symlink_metadata(&hidden).is_ok() {
         remove(&hidden)?;
     }
-    let mut writer = RunWriter::create(&path.archive, &path.run_id)?;
-    let mut used = std::collections::BTreeSet::new();
+    let mut writer = RunWriter::create(&path.archive, &path.run_id)?.sparing_memory();
+    let mut used = BTreeSet::new();
     for (table, files) in segments.values() {
         used.extend(writer.append_segments(table, files)?.sources);
     }

@@ -1,16 +1,18 @@
 //! The journal of a recording: one JSON object a line, appended as things happen. With the segments it
 //! holds all that `run.json` needs, so that a run that was cut off can be finished.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use wattrace_schema::{RunManifest, Stages, TimestampNs};
 
-use crate::clock::{ClockPair, WallStep};
+use crate::clock::{ClockEvent, ClockPair};
 use crate::context::FailureCount;
 use crate::cost::Cost;
+use crate::store::segments::SegmentName;
 
 /// Name of the journal in the folder of an unfinished run.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
@@ -60,15 +62,16 @@ impl Stage {
 pub(crate) enum Entry {
     /// The first line: what was known when the recording began.
     Start { recording: String, flush_s: f64, manifest: Box<RunManifest> },
-    /// A segment lies on disk under its final name.
+    /// A segment lies on disk under its final name. A merged one counts instead of those that its name
+    /// covers.
     Segment { file: String, sha256: String, rows: u64 },
     /// A stage of the lifecycle was reached.
     Stamp { stage: Stage, t: TimestampNs },
     /// Both clocks were read.
     Clock { pair: ClockPair },
-    /// The wall clock was stepped.
-    WallStep(WallStep),
-    /// Failures so far, instead of those before.
+    /// The wall clock was stepped, or the machine suspended.
+    ClockEvent(ClockEvent),
+    /// Failures whose count has changed, with the count so far.
     Failures { failures: Vec<FailureCount> },
     /// The cost so far, instead of the one before.
     Cost(Cost),
@@ -128,11 +131,12 @@ pub(crate) struct Recorded {
     pub(crate) recording: String,
     pub(crate) flush_s: f64,
     pub(crate) manifest: RunManifest,
-    pub(crate) segments: Vec<(String, String, u64)>,
+    /// Digests of the segments that count.
+    pub(crate) segments: BTreeMap<SegmentName, String>,
     pub(crate) first_clock: Option<ClockPair>,
     pub(crate) last_clock: Option<ClockPair>,
     pub(crate) clock_pairs: u64,
-    pub(crate) steps: Vec<WallStep>,
+    pub(crate) events: Vec<ClockEvent>,
     pub(crate) failures: Vec<FailureCount>,
     pub(crate) cost: Option<Cost>,
     pub(crate) notes: Vec<String>,
@@ -142,22 +146,29 @@ pub(crate) struct Recorded {
     pub(crate) damaged_lines: usize,
 }
 
-/// Reads the text of a journal. What follows the last line end was cut off and does not count; `None`
-/// if the first line does not say how the recording began.
-pub(crate) fn read(text: &[u8]) -> Option<Recorded> {
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut lines = text[..whole].split(|byte| *byte == b'\n');
-    let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
-    let Entry::Start { recording, flush_s, manifest } = first else { return None };
+/// Reads a journal line by line, since that of a long recording is large. What follows the last line end
+/// was cut off and does not count; `None` if the first line does not say how the recording began.
+pub(crate) fn read(mut journal: impl BufRead) -> io::Result<Option<Recorded>> {
+    let mut line = Vec::new();
+    let mut next = |line: &mut Vec<u8>| -> io::Result<bool> {
+        line.clear();
+        journal.read_until(b'\n', line)?;
+        Ok(line.ends_with(b"\n"))
+    };
+    if !next(&mut line)? {
+        return Ok(None);
+    }
+    let Ok(first) = serde_json::from_slice::<Entry>(&line) else { return Ok(None) };
+    let Entry::Start { recording, flush_s, manifest } = first else { return Ok(None) };
     let mut recorded = Recorded {
         recording,
         flush_s,
         manifest: *manifest,
-        segments: Vec::new(),
+        segments: BTreeMap::new(),
         first_clock: None,
         last_clock: None,
         clock_pairs: 0,
-        steps: Vec::new(),
+        events: Vec::new(),
         failures: Vec::new(),
         cost: None,
         notes: Vec::new(),
@@ -165,28 +176,47 @@ pub(crate) fn read(text: &[u8]) -> Option<Recorded> {
         end: None,
         damaged_lines: 0,
     };
-    for line in lines.filter(|line| !line.is_empty()) {
-        match serde_json::from_slice(line) {
+    while next(&mut line)? {
+        match serde_json::from_slice(&line) {
             Ok(entry) => recorded.apply(entry),
             Err(_) => recorded.damaged_lines += 1,
         }
     }
-    Some(recorded)
+    Ok(Some(recorded))
 }
 
 impl Recorded {
     fn apply(&mut self, entry: Entry) {
         match entry {
             Entry::Start { .. } => self.damaged_lines += 1,
-            Entry::Segment { file, sha256, rows } => self.segments.push((file, sha256, rows)),
+            Entry::Segment { file, sha256, .. } => match SegmentName::parse(&file) {
+                Some(name) => {
+                    if name.is_merged {
+                        self.segments.retain(|known, _| !name.covers(known));
+                    }
+                    self.segments.insert(name, sha256);
+                }
+                None => self.damaged_lines += 1,
+            },
             Entry::Stamp { stage, t } => *stage.of(&mut self.manifest.stages) = Some(t),
             Entry::Clock { pair } => {
                 self.first_clock.get_or_insert(pair);
                 self.last_clock = Some(pair);
                 self.clock_pairs += 1;
             }
-            Entry::WallStep(step) => self.steps.push(step),
-            Entry::Failures { failures } => self.failures = failures,
+            Entry::ClockEvent(event) => self.events.push(event),
+            Entry::Failures { failures } => {
+                for new in failures {
+                    let is_same = |known: &&mut FailureCount| {
+                        (&known.source, &known.device, &known.cause)
+                            == (&new.source, &new.device, &new.cause)
+                    };
+                    match self.failures.iter_mut().find(is_same) {
+                        Some(known) => known.count = new.count,
+                        None => self.failures.push(new),
+                    }
+                }
+            }
             Entry::Cost(cost) => self.cost = Some(cost),
             Entry::Note { text } => self.notes.push(text),
             Entry::EndedEarly { cause } => self.ended_early = Some(cause),

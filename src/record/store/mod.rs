@@ -2,15 +2,16 @@
 
 mod join;
 mod journal;
+mod segments;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wattrace_schema::RunManifest;
+use wattrace_schema::{FileEntry, RunManifest};
 use wattrace_trace::{RunWriter, SegmentRows, TraceError, write_segment};
 
-use crate::clock::{ClockPair, WallStep};
+use crate::clock::ClockPair;
 use crate::context::{Context, FailureCount};
 use crate::cost::Cost;
 use crate::sink::Rows;
@@ -19,12 +20,11 @@ pub(crate) use join::join;
 pub use join::{Joined, convert};
 pub use journal::Stage;
 use journal::{Entry, Journal};
+pub use segments::{Merge, Merged};
+use segments::{SegmentName, SmallSegments};
 
 /// Suffix of the folder of an unfinished run.
 const PARTIAL: &str = ".partial";
-
-/// Suffix of a segment that is being written.
-const WRITING: &str = "writing";
 
 /// Folder of raw logs.
 const LOGS: &str = "logs";
@@ -49,6 +49,9 @@ pub enum StoreError {
     /// There is nothing to finish.
     #[error("\"{}\" holds no recording; expected a folder with a journal.jsonl", path.display())]
     NoRecording { path: PathBuf },
+    /// The run was finished before.
+    #[error("\"{}\" is finished already; there is nothing to convert", path.display())]
+    Finished { path: PathBuf },
     /// It was cut off before anything was written.
     #[error("\"{}\" holds no rows: it ended before the first write; remove it", path.display())]
     Empty { path: PathBuf },
@@ -57,10 +60,15 @@ pub enum StoreError {
     NoStart { path: PathBuf },
     /// Too little space.
     #[error(
-        "{} MiB are free at \"{}\"; expected at least {} MiB (--keep-free)",
-        free_bytes >> 20, path.display(), needed_bytes >> 20
+        "{} are free at \"{}\"; expected at least {} ({purpose})",
+        size(*free_bytes), path.display(), size(*needed_bytes)
     )]
-    Space { path: PathBuf, free_bytes: u64, needed_bytes: u64 },
+    Space { path: PathBuf, free_bytes: u64, needed_bytes: u64, purpose: &'static str },
+    /// A defect of the recorder.
+    #[error(
+        "the thread that writes panicked; finish what was written with wattrace-record convert"
+    )]
+    Panic,
     /// The operating system refused.
     #[error("cannot {action} \"{}\"", path.display())]
     Io {
@@ -129,6 +137,11 @@ impl RunPath {
     }
 }
 
+/// Bytes as people read them.
+fn size(bytes: u64) -> String {
+    if bytes < 10 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
+
 /// Bytes that a user without privileges may still write where `path` lies.
 pub(crate) fn free_bytes(path: &Path) -> Result<u64, StoreError> {
     let stat = rustix::fs::statvfs(path)
@@ -136,17 +149,43 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64, StoreError> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Fills the folder of a new unfinished run; gives it opened, and its journal.
+fn begin(
+    folder: &Path,
+    manifest: &RunManifest,
+    first: ClockPair,
+    flush_s: f64,
+) -> Result<(File, Journal), StoreError> {
+    let logs = folder.join(LOGS);
+    fs::create_dir(&logs).map_err(StoreError::io("create folder", &logs))?;
+    let opened = File::open(folder).map_err(StoreError::io("open", folder))?;
+    let mut journal = Journal::create(folder).map_err(StoreError::io("create", folder))?;
+    let start = wattrace_schema::TimestampNs::from_nanos(first.wall_ns);
+    let recording = format!("{start} by process {}", std::process::id());
+    let manifest = Box::new(manifest.clone());
+    for entry in [Entry::Start { recording, flush_s, manifest }, Entry::Clock { pair: first }] {
+        journal.append(&entry).map_err(StoreError::io("write the journal of", folder))?;
+    }
+    Ok((opened, journal))
+}
+
 /// The files of a recording that goes on.
 #[derive(Debug)]
 pub struct Store {
     path: RunPath,
     folder: PathBuf,
+    /// The folder, opened: what was renamed in it is told to reach the disk.
+    opened: File,
     journal: Journal,
+    /// Segments written, small ones and merged ones.
     segments: u64,
-    segment_bytes: u64,
+    small: SmallSegments,
+    /// Bytes of all segments ever written, and of those that lie there.
+    written_bytes: u64,
+    held_bytes: u64,
     keep_free_bytes: u64,
-    known_steps: usize,
     known_failures: Vec<FailureCount>,
+    known_events_left_out: usize,
 }
 
 impl Store {
@@ -178,28 +217,30 @@ impl Store {
                 path,
                 free_bytes: free,
                 needed_bytes: keep_free_bytes,
+                purpose: "--keep-free",
             });
         }
-        fs::create_dir(&folder).map_err(StoreError::io("create folder", &folder))?;
-        let logs = folder.join(LOGS);
-        fs::create_dir(&logs).map_err(StoreError::io("create folder", &logs))?;
-        let mut journal = Journal::create(&folder).map_err(StoreError::io("create", &folder))?;
-        let start = wattrace_schema::TimestampNs::from_nanos(first.wall_ns);
-        let recording = format!("{start} by process {}", std::process::id());
-        let manifest = Box::new(manifest.clone());
-        let begin = [Entry::Start { recording, flush_s, manifest }, Entry::Clock { pair: first }];
-        for entry in begin {
-            journal.append(&entry).map_err(StoreError::io("write the journal of", &folder))?;
-        }
+        fs::create_dir(&folder).map_err(|source| match source.kind() {
+            // Another recorder was faster.
+            io::ErrorKind::AlreadyExists => StoreError::Unfinished { path: folder.clone() },
+            _ => StoreError::io("create folder", &folder)(source),
+        })?;
+        let (opened, journal) = begin(&folder, manifest, first, flush_s).inspect_err(|_| {
+            // Nothing was recorded. What cannot be removed is said to be unfinished by the next attempt.
+            let _ = fs::remove_dir_all(&folder);
+        })?;
         Ok(Self {
             path,
             folder,
+            opened,
             journal,
             segments: 0,
-            segment_bytes: 0,
+            small: SmallSegments::default(),
+            written_bytes: 0,
+            held_bytes: 0,
             keep_free_bytes,
-            known_steps: 0,
             known_failures: Vec::new(),
+            known_events_left_out: 0,
         })
     }
 
@@ -215,10 +256,10 @@ impl Store {
         self.folder.join(LOGS)
     }
 
-    /// Bytes of segments and journal so far.
+    /// Bytes of segments and journal written so far.
     #[must_use]
     pub const fn bytes_written(&self) -> u64 {
-        self.segment_bytes + self.journal.bytes_written
+        self.written_bytes + self.journal.bytes_written
     }
 
     /// Notes that a stage was reached.
@@ -249,21 +290,43 @@ impl Store {
         }
         let pair = context.clock.observe();
         self.append(&Entry::Clock { pair })?;
-        let steps: Vec<WallStep> = context.clock.steps();
-        for step in &steps[self.known_steps..] {
-            self.append(&Entry::WallStep(*step))?;
+        for event in context.clock.take_events() {
+            self.append(&Entry::ClockEvent(event))?;
         }
-        self.known_steps = steps.len();
+        let left_out = context.clock.events_left_out();
+        if left_out > 0 && self.known_events_left_out == 0 {
+            context.note("further steps of the wall clock were left out of clock_events");
+        }
+        self.known_events_left_out = left_out;
         let failures = context.failures();
-        if failures != self.known_failures {
-            self.append(&Entry::Failures { failures: failures.clone() })?;
+        let new = failures.iter().filter(|failure| !self.known_failures.contains(failure));
+        let new: Vec<FailureCount> = new.cloned().collect();
+        if !new.is_empty() {
+            self.append(&Entry::Failures { failures: new })?;
             self.known_failures = failures;
         }
         for text in context.take_notes() {
             self.append(&Entry::Note { text })?;
         }
         self.append(&Entry::Cost(cost))?;
-        self.journal.sync().map_err(StoreError::io("write the journal of", &self.folder))
+        self.sync()
+    }
+
+    /// Small segments that should become one by now; those of one table at a time.
+    pub fn take_due_merge(&mut self) -> Option<Merge> {
+        self.small.take_due(&self.folder)
+    }
+
+    /// Lets a merged segment count instead of the small ones, which are removed.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn merged(&mut self, merge: &Merge, merged: &Merged) -> Result<(), StoreError> {
+        self.note_segment(merge.name, &merged.entry, merged.bytes)?;
+        self.sync()?;
+        merge.remove_small();
+        self.held_bytes = self.held_bytes.saturating_sub(merge.small_bytes);
+        Ok(())
     }
 
     /// Whether enough space is left to go on: what the user wants kept free, and room to join what was
@@ -272,11 +335,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::Space`] if not.
     pub fn check_space(&self) -> Result<(), StoreError> {
-        let needed_bytes = self.keep_free_bytes.saturating_add(self.bytes_written());
+        let held_bytes = self.held_bytes + self.journal.bytes_written;
+        let needed_bytes = self.keep_free_bytes.saturating_add(held_bytes);
         let free_bytes = free_bytes(&self.folder)?;
         if free_bytes < needed_bytes {
             let path = self.folder.clone();
-            return Err(StoreError::Space { path, free_bytes, needed_bytes });
+            let purpose = "--keep-free, and room to join what was recorded";
+            return Err(StoreError::Space { path, free_bytes, needed_bytes, purpose });
         }
         Ok(())
     }
@@ -295,24 +360,36 @@ impl Store {
     /// When a file cannot be written; the unfinished run stays as it is then.
     pub fn finish(mut self, t: wattrace_schema::TimestampNs) -> Result<Joined, StoreError> {
         self.append(&Entry::End { t })?;
-        self.journal.sync().map_err(StoreError::io("write the journal of", &self.folder))?;
+        self.sync()?;
         // The journal stays locked until the run has its name.
         join(&self.path)
     }
 
     fn write(&mut self, rows: SegmentRows) -> Result<(), StoreError> {
-        let name = format!("{}-{:08}.parquet", rows.table().name, self.segments + 1);
-        let path = self.folder.join(&name);
-        let writing = path.with_extension(WRITING);
-        let written = write_segment(&writing, rows).inspect_err(|_| {
-            // Nothing may be half there; if this fails too, `convert` ignores the file.
-            let _ = fs::remove_file(&writing);
-        })?;
-        let Some(entry) = written else { return Ok(()) };
+        let name = SegmentName::small(rows.table(), self.segments + 1);
+        let written = segments::write_whole(&self.folder, name, |path| write_segment(path, rows))?;
+        let Some((entry, bytes)) = written else { return Ok(()) };
         self.segments += 1;
-        self.segment_bytes += fs::metadata(&writing).map_or(0, |metadata| metadata.len());
-        fs::rename(&writing, &path).map_err(StoreError::io("rename", &writing))?;
-        self.append(&Entry::Segment { file: name, sha256: entry.sha256, rows: entry.rows })
+        self.small.add(name, bytes);
+        self.note_segment(name, &entry, bytes)
+    }
+
+    fn note_segment(
+        &mut self,
+        name: SegmentName,
+        entry: &FileEntry,
+        bytes: u64,
+    ) -> Result<(), StoreError> {
+        self.written_bytes += bytes;
+        self.held_bytes += bytes;
+        let file = name.to_string();
+        self.append(&Entry::Segment { file, sha256: entry.sha256.clone(), rows: entry.rows })
+    }
+
+    /// Waits until names and journal lie on the disk.
+    fn sync(&self) -> Result<(), StoreError> {
+        let synced = self.opened.sync_all().and_then(|()| self.journal.sync());
+        synced.map_err(StoreError::io("write the journal of", &self.folder))
     }
 
     fn append(&mut self, entry: &Entry) -> Result<(), StoreError> {

@@ -52,7 +52,7 @@ impl SegmentRows {
 /// # Errors
 /// When the file exists or cannot be written.
 pub fn write_segment(path: &Path, rows: SegmentRows) -> Result<Option<FileEntry>, TraceError> {
-    let mut writer = TableWriter::at(rows.table(), path.to_owned());
+    let mut writer = TableWriter::segment(rows.table(), path.to_owned());
     match rows {
         SegmentRows::Power(mut rows) => {
             rows.sort_by(|a, b| {
@@ -73,6 +73,25 @@ pub fn write_segment(path: &Path, rows: SegmentRows) -> Result<Option<FileEntry>
             rows.iter().try_for_each(|row| writer.append(&row.cells()))?;
         }
     }
+    finish_segment(path, writer)
+}
+
+/// Writes the rows of several segments of one table, given in the order in which they were written, to a
+/// new one at `path`, sorted by the table's sort key. The file reaches the disk before this returns.
+///
+/// # Errors
+/// When a segment cannot be read, or the file exists or cannot be written.
+pub fn merge_segments(
+    path: &Path,
+    table: &'static Table,
+    segments: &[PathBuf],
+) -> Result<Option<FileEntry>, TraceError> {
+    let mut writer = TableWriter::segment(table, path.to_owned());
+    join(table, segments, &mut writer)?;
+    finish_segment(path, writer)
+}
+
+fn finish_segment(path: &Path, writer: TableWriter) -> Result<Option<FileEntry>, TraceError> {
     let entry = writer.finish()?;
     if entry.is_some() {
         let sync = File::open(path).and_then(|file| file.sync_all());
@@ -106,6 +125,7 @@ pub fn last_power_times(path: &Path) -> Result<Vec<(String, i64)>, TraceError> {
     let mut times = std::collections::BTreeMap::new();
     let names = [power_column::source, power_column::t];
     for batch in read(path, Some(&names), None)? {
+        let batch = batch?;
         let [source, t] = names.map(|name| column(&POWER, &batch, name));
         for row in 0..batch.num_rows() {
             let source = key_of(source.0, source.1.as_ref(), row);
@@ -150,7 +170,8 @@ struct Group {
 #[derive(Debug)]
 struct Waiting {
     key: Vec<Key>,
-    batch: Arc<RecordBatch>,
+    /// The batch's arrays in the order of the table's columns.
+    arrays: Arc<Vec<Option<ArrayRef>>>,
     row: usize,
 }
 
@@ -193,15 +214,27 @@ fn groups_of(
     let mut groups: Vec<Group> = Vec::new();
     let mut offset = 0;
     for batch in read(path, Some(&names), None)? {
-        let columns: Vec<_> = names.iter().map(|name| column(table, &batch, name)).collect();
+        let batch = batch?;
+        let columns: Vec<_> = group_by.iter().map(|name| column(table, &batch, name)).collect();
+        let time = column(table, &batch, time);
+        let value = |(column, array): &(&'static Column, Option<ArrayRef>), row| {
+            key_of(column, array.as_ref(), row)
+        };
         for row in 0..batch.num_rows() {
-            let mut key: Vec<Key> =
-                columns.iter().map(|(column, array)| key_of(column, array.as_ref(), row)).collect();
-            let first = key.pop().expect("the time is the last of the names");
+            let is_like_before = row > 0
+                && columns.iter().all(|(column, array)| {
+                    cell(column, array.as_ref(), row) == cell(column, array.as_ref(), row - 1)
+                });
+            if let (true, Some(group)) = (is_like_before, groups.last_mut()) {
+                group.rows.end += 1;
+                continue;
+            }
+            let key: Vec<Key> = columns.iter().map(|column| value(column, row)).collect();
             match groups.last_mut() {
                 Some(group) if group.key == key => group.rows.end += 1,
                 _ => {
                     let at = offset + row;
+                    let first = value(&time, row);
                     groups.push(Group { key, segment, rows: at..at + 1, first });
                 }
             }
@@ -228,32 +261,40 @@ fn join_group(
     let mut rows = 0;
     for (group, later) in groups.iter().zip(earliest_later) {
         for batch in read(&segments[group.segment], None, Some(group.rows.clone()))? {
+            let batch = batch?;
             let columns: Vec<_> = order_by.iter().map(|name| column(table, &batch, name)).collect();
-            let batch = Arc::new(batch);
+            let arrays =
+                table.columns.iter().map(|column| batch.column_by_name(column.name).cloned());
+            let arrays = Arc::new(arrays.collect::<Vec<_>>());
             waiting.extend((0..batch.num_rows()).map(|row| {
-                Waiting {
-                    key: columns
-                        .iter()
-                        .map(|(column, array)| key_of(column, array.as_ref(), row))
-                        .collect(),
-                    batch: batch.clone(),
-                    row,
-                }
+                let key = columns.iter().map(|(column, array)| key_of(column, array.as_ref(), row));
+                Waiting { key: key.collect(), arrays: arrays.clone(), row }
             }));
+            // The segment is sorted: what follows in it is no earlier than the last row.
+            let last = waiting.last().map(|waiting| waiting.key[0].clone());
+            let bound = last.as_ref().into_iter().chain(later).min();
+            rows += append_ready(table, &mut waiting, bound, writer)?;
         }
-        waiting.sort_by(|a, b| a.key.cmp(&b.key));
-        let ready = match later {
-            None => waiting.len(),
-            Some(later) => {
-                waiting.partition_point(|waiting| waiting.key[0].cmp(later) == Ordering::Less)
-            }
-        };
-        for waiting in waiting.drain(..ready) {
-            append(table, &waiting.batch, waiting.row, writer)?;
-            rows += 1;
-        }
+        rows += append_ready(table, &mut waiting, later, writer)?;
     }
     Ok(rows)
+}
+
+/// Appends the rows that wait and lie before `bound`, or all without one, in the order of their keys.
+fn append_ready(
+    table: &'static Table,
+    waiting: &mut Vec<Waiting>,
+    bound: Option<&Key>,
+    writer: &mut TableWriter,
+) -> Result<u64, TraceError> {
+    waiting.sort_by(|a, b| a.key.cmp(&b.key));
+    let ready = bound.map_or(waiting.len(), |bound| {
+        waiting.partition_point(|waiting| waiting.key[0].cmp(bound) == Ordering::Less)
+    });
+    for waiting in waiting.drain(..ready) {
+        append(table, &waiting.arrays, waiting.row, writer)?;
+    }
+    Ok(ready as u64)
 }
 
 /// Rows of a file, as batches: some columns, or all; some rows, or all.
@@ -261,7 +302,7 @@ fn read(
     path: &Path,
     columns: Option<&[&str]>,
     rows: Option<Range<usize>>,
-) -> Result<Vec<RecordBatch>, TraceError> {
+) -> Result<impl Iterator<Item = Result<RecordBatch, TraceError>> + use<>, TraceError> {
     let broken = |error: &dyn std::fmt::Display| TraceError::Parquet {
         path: path.to_owned(),
         message: error.to_string(),
@@ -274,10 +315,29 @@ fn read(
         builder = builder.with_projection(mask);
     }
     if let Some(rows) = rows {
-        builder = builder.with_offset(rows.start).with_limit(rows.len());
+        // Row groups without any of the rows are not read at all.
+        let mut touched = Vec::new();
+        let (mut start, mut skipped) = (0, 0);
+        for (index, group) in builder.metadata().row_groups().iter().enumerate() {
+            let end = start + usize::try_from(group.num_rows()).unwrap_or(0);
+            if end <= rows.start {
+                skipped = end;
+            } else if start < rows.end {
+                touched.push(index);
+            }
+            start = end;
+        }
+        builder = builder
+            .with_row_groups(touched)
+            .with_offset(rows.start - skipped)
+            .with_limit(rows.len());
     }
     let reader = builder.build().map_err(|error| broken(&error))?;
-    reader.collect::<Result<_, _>>().map_err(|error| broken(&error))
+    let path = path.to_owned();
+    Ok(reader.map(move |batch| {
+        batch
+            .map_err(|error| TraceError::Parquet { path: path.clone(), message: error.to_string() })
+    }))
 }
 
 /// The declared column and its values, if the file has it.
@@ -303,15 +363,13 @@ fn key_of(column: &Column, array: Option<&ArrayRef>, row: usize) -> Key {
 
 fn append(
     table: &'static Table,
-    batch: &RecordBatch,
+    arrays: &[Option<ArrayRef>],
     row: usize,
     writer: &mut TableWriter,
 ) -> Result<(), TraceError> {
-    let cells: Vec<Cell<'_>> = table
-        .columns
-        .iter()
-        .map(|column| cell(column, batch.column_by_name(column.name), row))
-        .collect();
+    let cells = table.columns.iter().zip(arrays);
+    let cells: Vec<Cell<'_>> =
+        cells.map(|(column, array)| cell(column, array.as_ref(), row)).collect();
     writer.append(&cells)
 }
 

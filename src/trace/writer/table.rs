@@ -32,8 +32,14 @@ const ROW_GROUP_ROWS: usize = 1 << 16;
 /// row groups of 100 MB.
 const ROW_GROUP_LIST_ITEMS: usize = 1 << 22;
 
+/// The same where little memory may be used.
+const SPARING_ROW_GROUP_LIST_ITEMS: usize = 1 << 18;
+
+/// Rows of a row group of a segment, which is written and merged where little memory may be used.
+const SEGMENT_ROW_GROUP_ROWS: usize = 1 << 13;
+
 /// The value of one column in one row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Cell<'a> {
     U16(u16),
     U32(Option<u32>),
@@ -172,17 +178,29 @@ pub(super) struct TableWriter {
     present: Vec<bool>,
     pending_rows: usize,
     pending_items: usize,
+    /// Rows and list items at which a row group ends.
+    row_group: (usize, usize),
     rows: u64,
     file: Option<(SchemaRef, ArrowWriter<HashedFile>)>,
 }
 
 impl TableWriter {
     pub(super) fn new(table: &'static Table, folder: &Path) -> Self {
-        Self::at(table, folder.join(table.file))
+        let row_group = (ROW_GROUP_ROWS, ROW_GROUP_LIST_ITEMS);
+        Self::at(table, folder.join(table.file), row_group)
     }
 
-    /// A writer of a file that has another name than the table's own.
-    pub(super) fn at(table: &'static Table, path: PathBuf) -> Self {
+    /// A writer of a segment, which has another name than the table's own file.
+    pub(super) fn segment(table: &'static Table, path: PathBuf) -> Self {
+        Self::at(table, path, (SEGMENT_ROW_GROUP_ROWS, SPARING_ROW_GROUP_LIST_ITEMS))
+    }
+
+    /// Ends row groups at fewer list items, which takes less memory.
+    pub(super) const fn spare_memory(&mut self) {
+        self.row_group.1 = SPARING_ROW_GROUP_LIST_ITEMS;
+    }
+
+    fn at(table: &'static Table, path: PathBuf, row_group: (usize, usize)) -> Self {
         Self {
             table,
             path,
@@ -190,6 +208,7 @@ impl TableWriter {
             present: table.columns.iter().map(|c| c.presence != Presence::Optional).collect(),
             pending_rows: 0,
             pending_items: 0,
+            row_group,
             rows: 0,
             file: None,
         }
@@ -209,7 +228,8 @@ impl TableWriter {
             self.pending_items += items;
         }
         self.pending_rows += 1;
-        if self.pending_rows >= ROW_GROUP_ROWS || self.pending_items >= ROW_GROUP_LIST_ITEMS {
+        let (most_rows, most_items) = self.row_group;
+        if self.pending_rows >= most_rows || self.pending_items >= most_items {
             self.write_row_group()?;
         }
         Ok(())

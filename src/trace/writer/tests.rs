@@ -274,6 +274,11 @@ fn joined_segments_are_the_file_that_one_writer_would_have_written() {
         let paths: Vec<_> = (requests.chunks(4).enumerate())
             .map(|(at, rows)| segment(format!("r{at}"), SegmentRows::Requests(rows.to_vec())))
             .collect();
+        // Merged once before makes no difference.
+        let merged = segments.path().join("merged");
+        let entry = merge_segments(&merged, &REQUESTS, &paths[..5]).unwrap().unwrap();
+        assert_eq!((entry.rows, segment_entry(&merged).unwrap()), (20, entry.clone()));
+        let paths = [vec![merged], paths[5..].to_vec()].concat();
         assert_eq!(writer.append_segments(&REQUESTS, &paths).unwrap().rows, 30);
         let paths: Vec<_> = (steps.chunks(11).enumerate())
             .map(|(at, rows)| segment(format!("s{at}"), SegmentRows::Steps(rows.to_vec())))

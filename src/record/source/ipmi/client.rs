@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::super::host::HostPort;
 use super::super::secrets::Secrets;
+use crate::HelperCpu;
 
 /// Cause of a read that got no answer in its time.
 const NO_ANSWER: &str = "no answer in time";
@@ -27,9 +28,6 @@ const LOG_OUT: Duration = Duration::from_millis(500);
 
 /// More than this is no answer to any command used here.
 const LONGEST_REPLY: usize = 64 << 10;
-
-/// Ticks of processor time in `/proc`: the unit that Linux shows to programs, on every machine.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Keys of a file of credentials, and of the environment after `WATTRACE_IPMI_`.
 const KEYS: [&str; 5] = ["user", "password", "kg", "cipher_suite", "privilege"];
@@ -268,15 +266,8 @@ impl Shell {
         )
     }
 
-    /// Processor time so far, also of one that ended and was not waited for.
-    fn cpu_s(&self) -> f64 {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let ticks = std::fs::read_to_string(path).ok().and_then(|stat| cpu_ticks(&stat));
-        ticks.map_or(0.0, |ticks| ticks as f64 / TICKS_PER_SECOND)
-    }
-
-    /// Lets it log out if it can, else kills it; gives its processor time.
-    fn end(mut self) -> f64 {
+    /// Lets it log out if it can, else kills it; gives the processor time that it took beyond `seen`.
+    fn end(mut self, seen: &mut HelperCpu) -> Duration {
         if self.busy_until.is_none() && self.stdin.write_all(b"exit\n").is_ok() {
             let deadline = Instant::now() + LOG_OUT;
             while let Err(NoPrompt::Late) | Ok(_) = self.prompt(deadline) {
@@ -285,20 +276,12 @@ impl Shell {
                 }
             }
         }
-        let cpu_s = self.cpu_s();
+        let cpu = seen.since_last(&self.child);
         // One that has ended already cannot be killed, which is no matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        cpu_s
+        cpu
     }
-}
-
-/// User and system time from a line of `/proc/PID/stat`: the 14th and 15th field. The second is the name
-/// in parentheses, which may hold anything.
-fn cpu_ticks(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(11).map(str::parse::<u64>);
-    fields.next()?.ok()?.checked_add(fields.next()?.ok()?)
 }
 
 /// Whether the controller gave no answer at all: it is gone, or was restarted and does not know the session.
@@ -313,13 +296,15 @@ fn is_unanswered(text: &str) -> bool {
 pub(super) struct Client {
     command: ClientCommand,
     shell: Option<Shell>,
-    /// Processor time of the shells that ended.
-    ended_cpu_s: f64,
+    /// What the present shell took as far as it was told.
+    seen: HelperCpu,
+    /// Processor time of shells that ended, not told yet.
+    ended_cpu: Duration,
 }
 
 impl Client {
-    pub(super) const fn new(command: ClientCommand) -> Self {
-        Self { command, shell: None, ended_cpu_s: 0.0 }
+    pub(super) fn new(command: ClientCommand) -> Self {
+        Self { command, shell: None, seen: HelperCpu::default(), ended_cpu: Duration::ZERO }
     }
 
     /// Has a shell that waits for a command. One that is still logging in or busy at the deadline is kept,
@@ -335,7 +320,7 @@ impl Client {
         };
         match shell.prompt(deadline) {
             Ok(text) if is_unanswered(&text) => {
-                self.ended_cpu_s += shell.end();
+                self.ended_cpu += shell.end(&mut self.seen);
                 Err(NO_ANSWER.to_owned())
             }
             // Whatever it answered to a command before is too old now.
@@ -347,13 +332,13 @@ impl Client {
                 if Instant::now() < limit {
                     self.shell = Some(shell);
                 } else {
-                    self.ended_cpu_s += shell.end();
+                    self.ended_cpu += shell.end(&mut self.seen);
                 }
                 Err(NO_ANSWER.to_owned())
             }
             Err(NoPrompt::Ended) => {
                 let words = shell.last_words();
-                self.ended_cpu_s += shell.end();
+                self.ended_cpu += shell.end(&mut self.seen);
                 Err(words)
             }
         }
@@ -368,7 +353,7 @@ impl Client {
         let answer = if is_sent { shell.prompt(deadline) } else { Err(NoPrompt::Ended) };
         match answer {
             Ok(text) if is_unanswered(&text) => {
-                self.ended_cpu_s += shell.end();
+                self.ended_cpu += shell.end(&mut self.seen);
                 Err(NO_ANSWER.to_owned())
             }
             Ok(text) => {
@@ -381,22 +366,23 @@ impl Client {
                 Err(NO_ANSWER.to_owned())
             }
             Err(NoPrompt::Ended) => {
-                self.ended_cpu_s += shell.end();
+                self.ended_cpu += shell.end(&mut self.seen);
                 Err(lost())
             }
         }
     }
 
-    /// Processor time of all shells so far.
-    pub(super) fn cpu_s(&self) -> f64 {
-        self.ended_cpu_s + self.shell.as_ref().map_or(0.0, Shell::cpu_s)
+    /// Processor time of all shells since this was asked the last time.
+    pub(super) fn take_cpu(&mut self) -> Duration {
+        let present = self.shell.as_ref().map(|shell| self.seen.since_last(&shell.child));
+        std::mem::take(&mut self.ended_cpu) + present.unwrap_or_default()
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(shell) = self.shell.take() {
-            shell.end();
+            shell.end(&mut self.seen);
         }
     }
 }
@@ -404,13 +390,6 @@ impl Drop for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processor_time_is_user_and_system_time_whatever_the_name() {
-        let stat = "123 (a) b) S 1 123 123 0 -1 4194560 350 0 0 0 28 14 7 9 20 0 1 0 99 1000 2 3";
-        assert_eq!(cpu_ticks(stat), Some(42));
-        assert_eq!(cpu_ticks("123 (a"), None);
-    }
 
     #[test]
     fn a_refusal_is_an_answer() {
