@@ -70,6 +70,7 @@ test: toolchain python browser peers
 	if sh tests/peer/programs.sh present; then export WATTRACE_PEERS=required; fi; \
 	$(CARGO) test --workspace
 	sh tests/served.sh "$(BUILT)/debug/wattrace" "$(BUILT)/tmp/served"
+	$(MAKE) --no-print-directory wheel
 
 recorder: toolchain
 	$(CARGO) build --profile recorder --package wattrace-record
