@@ -51,6 +51,8 @@ pub struct Context {
     /// Start of the formal window, run time; the latest time of all while it has not begun.
     formal_start_ns: AtomicI64,
     helper_cpu_ns: AtomicU64,
+    /// Completions that proxies saw so far, which numbers them.
+    pub(crate) proxied: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +74,7 @@ impl Context {
             notes: Mutex::default(),
             formal_start_ns: AtomicI64::new(i64::MAX),
             helper_cpu_ns: AtomicU64::new(0),
+            proxied: AtomicU64::new(0),
         }
     }
 

@@ -466,9 +466,10 @@ fn spawn_followers(
     logs: Vec<StepsSource>,
 ) -> Result<Vec<JoinHandle<()>>, RecordError> {
     let mut followers = Vec::new();
-    for log in logs {
+    let of = u16::try_from(logs.len()).unwrap_or(u16::MAX);
+    for (index, log) in (0..of).zip(logs) {
         let context = context.clone();
-        followers.push(spawn("steps", move || steps::run(&context, log))?);
+        followers.push(spawn("steps", move || steps::run(&context, log, index, of))?);
     }
     let are_several = options.metrics.len() > 1;
     for address in &options.metrics {

@@ -26,5 +26,5 @@ pub use reader::{LoadedRun, ReadOptions, read_manifest, read_run};
 pub use spec::{read_run_spec, read_spec};
 pub use writer::{
     AccuracyWriteRow, EngineRow, JoinedRows, PowerRow, RequestRow, RunWriter, SegmentRows, StepRow,
-    last_power_times, merge_segments, segment_entry, write_segment,
+    last_formal_end, last_power_times, merge_segments, segment_entry, write_segment,
 };

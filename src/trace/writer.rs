@@ -15,7 +15,8 @@ use crate::manifest::{RUN_JSON, validate_manifest};
 use table::{Cell, TableWriter};
 
 pub use segment::{
-    JoinedRows, SegmentRows, last_power_times, merge_segments, segment_entry, write_segment,
+    JoinedRows, SegmentRows, last_formal_end, last_power_times, merge_segments, segment_entry,
+    write_segment,
 };
 
 /// One row of `power.parquet`.

@@ -208,9 +208,9 @@ impl RequestSet {
             }
         };
         let id = match (id, round) {
-            (None, _) => format!("request-{}", index + 1),
+            (None, _) => self.unused(format!("request-{}", index + 1)),
             (Some(id), 0) => id,
-            (Some(id), round) => format!("{id}#{}", round + 1),
+            (Some(id), round) => self.unused(format!("{id}#{}", round + 1)),
         };
         LoadRequest { id, body }
     }
@@ -230,9 +230,19 @@ impl RequestSet {
             }
         };
         LoadRequest {
-            id: format!("warmup-{}", index + 1),
+            id: self.unused(format!("warmup-{}", index + 1)),
             body: self.made_up(WARM_UP_STREAM, index, input_tokens, output_tokens),
         }
+    }
+
+    /// The id, made one that no request of the file has.
+    fn unused(&self, mut id: String) -> String {
+        if let Kind::Listed(requests) = &self.kind {
+            while requests.iter().any(|listed| listed.id.as_ref() == Some(&id)) {
+                id.push('_');
+            }
+        }
+        id
     }
 
     fn made_up(&self, stream: u64, index: usize, input: u32, output: u32) -> Vec<u8> {

@@ -221,6 +221,11 @@ impl Load {
                     break;
                 }
                 gate.enter();
+                // It may have had to wait until it was too late.
+                let waited_ns = stage.now_ns().saturating_sub(start_ns).unsigned_abs();
+                if waited_ns >= self.time_ns() {
+                    break;
+                }
                 let gate = &gate;
                 let work = move || {
                     stage.send(&request, Some(due_ns));

@@ -132,13 +132,11 @@ impl Observer {
 struct Watch {
     context: Arc<Context>,
     connections: BTreeMap<u64, Connection>,
-    /// Completions so far.
-    count: u64,
 }
 
 impl Watch {
     const fn new(context: Arc<Context>) -> Self {
-        Self { context, connections: BTreeMap::new(), count: 0 }
+        Self { context, connections: BTreeMap::new() }
     }
 
     fn run(mut self, receiver: &Receiver<(u64, News)>, waiting_bytes: &AtomicUsize) {
@@ -156,7 +154,7 @@ impl Watch {
             News::Bytes { direction, t_ns, bytes } => {
                 let connection = self.connections.entry(number).or_default();
                 if let Err(problem) =
-                    connection.bytes(direction, t_ns, &bytes, &mut rows, &mut self.count)
+                    connection.bytes(direction, t_ns, &bytes, &mut rows, &self.context.proxied)
                 {
                     self.context.count_failure(SOURCE, "", problem);
                     let cause = format!("the connection could not be followed: {problem}");
@@ -262,7 +260,7 @@ impl Connection {
         t_ns: i64,
         bytes: &[u8],
         rows: &mut Vec<Finished>,
-        count: &mut u64,
+        count: &AtomicU64,
     ) -> Result<(), Malformed> {
         if self.is_lost {
             return Ok(());
@@ -369,11 +367,10 @@ fn answer(
 }
 
 impl Pending {
-    fn new(method: &str, path: &str, sent_ns: i64, count: &mut u64) -> Self {
+    fn new(method: &str, path: &str, sent_ns: i64, count: &AtomicU64) -> Self {
         let is_completion = method == "POST" && path.ends_with("/completions");
         let completion = is_completion.then(|| {
-            *count += 1;
-            let id = format!("proxy-{count}");
+            let id = format!("proxy-{}", count.fetch_add(1, Ordering::Relaxed) + 1);
             Completion { id, sent_ns, answer: Answer::default(), is_unread: false }
         });
         Self { is_head_method: method == "HEAD", completion, is_interim: false }

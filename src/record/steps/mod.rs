@@ -80,10 +80,12 @@ impl StepsSource {
     }
 }
 
-/// Reads until the recording stops, and a last time then.
-pub fn run(context: &Arc<Context>, source: StepsSource) {
+/// Reads until the recording stops, and a last time then. The log is the one of number `index` among `of`
+/// that are read; each has replicas of its own.
+pub fn run(context: &Arc<Context>, source: StepsSource, index: u16, of: u16) {
     let StepsSource { path, log, from } = source;
     let mut follower = Follower::new(context, &path, log);
+    follower.rows.replicas = Replicas { index, of };
     match from {
         From::Tail { tail, head } => {
             follower.take_head(&head);
@@ -289,6 +291,26 @@ struct RowSink {
     steps: Vec<StepRow>,
     engine: Vec<EngineRow>,
     part: Option<Part>,
+    replicas: Replicas,
+}
+
+/// Which of several logs this is: the replicas that each of them counts from zero are told apart.
+#[derive(Debug, Clone, Copy)]
+struct Replicas {
+    index: u16,
+    of: u16,
+}
+
+impl Default for Replicas {
+    fn default() -> Self {
+        Self { index: 0, of: 1 }
+    }
+}
+
+impl Replicas {
+    const fn number(self, in_log: u16) -> u16 {
+        in_log.saturating_mul(self.of).saturating_add(self.index)
+    }
 }
 
 impl RowSink {
@@ -327,7 +349,7 @@ impl format::Sink for RowSink {
     }
 
     fn step(&mut self, row: StepRow) -> Result<(), TraceError> {
-        self.steps.push(row);
+        self.steps.push(StepRow { replica: self.replicas.number(row.replica), ..row });
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use wattrace_schema::tables::POWER;
+use wattrace_schema::tables::{POWER, REQUESTS};
 use wattrace_schema::{RunKind, RunManifest, Table, TimestampNs};
 use wattrace_trace::{RunWriter, segment_entry};
 
@@ -155,7 +155,8 @@ fn end_formal_window(manifest: &mut RunManifest, last: Option<TimestampNs>) {
         && start < last
     {
         *end = Some(last);
-        let note = "the formal window ends with the last sample that every power source has";
+        let note = "the formal window ends with the last sample that every power source has, or with the \
+                    last request that ended before the next";
         manifest.provenance.notes.push(note.to_owned());
     }
 }
@@ -182,9 +183,25 @@ fn cost(recorded: &Recorded) -> serde_json::Value {
     cost
 }
 
+/// The end of what a cut-off recording measured: the last time up to which every power source has samples. A
+/// request that ended after it, but before the next sample was due, is measured still.
+fn last_time(segments: &Segments, recorded: &Recorded) -> Result<Option<TimestampNs>, StoreError> {
+    let Some(power_ns) = last_power_time(segments, recorded)? else { return Ok(None) };
+    let sources = recorded.manifest.power_sources.iter();
+    let slowest_ms = sources.map(|source| source.nominal_interval_ms).fold(0.0, f64::max);
+    let next_ns = power_ns.saturating_add((slowest_ms * 1e6) as i64);
+    let mut end_ns = power_ns;
+    let requests = segments.get(REQUESTS.name).map_or(&[][..], |(_, files)| files);
+    for file in requests.iter().rev().take(SEGMENTS_LOOKED_AT) {
+        let last_ns = wattrace_trace::last_formal_end(file)?;
+        end_ns = end_ns.max(last_ns.map_or(end_ns, |last_ns| last_ns.min(next_ns)));
+    }
+    Ok(Some(TimestampNs::from_nanos(end_ns)))
+}
+
 /// The last time up to which every power source has samples. One that had none for long before the end does
 /// not count: it had stopped.
-fn last_time(segments: &Segments, recorded: &Recorded) -> Result<Option<TimestampNs>, StoreError> {
+fn last_power_time(segments: &Segments, recorded: &Recorded) -> Result<Option<i64>, StoreError> {
     let Some((_, files)) = segments.get(POWER.name) else { return Ok(None) };
     let sources = &recorded.manifest.power_sources;
     let mut last: BTreeMap<String, i64> = BTreeMap::new();
@@ -204,7 +221,7 @@ fn last_time(segments: &Segments, recorded: &Recorded) -> Result<Option<Timestam
         let allowed_s = STOPPED_AFTER * interval_s.max(recorded.flush_s);
         (latest - **t_ns) as f64 / 1e9 <= allowed_s
     };
-    Ok(last.iter().filter(goes_on).map(|(_, t_ns)| *t_ns).min().map(TimestampNs::from_nanos))
+    Ok(last.iter().filter(goes_on).map(|(_, t_ns)| *t_ns).min())
 }
 
 /// Segments in which the last sample of every source is looked for.

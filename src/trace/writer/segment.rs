@@ -15,8 +15,8 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use wattrace_schema::tables::{ENGINE, POWER, REQUESTS, STEPS, power_column};
-use wattrace_schema::{Column, ColumnType, FileEntry, Table};
+use wattrace_schema::tables::{ENGINE, POWER, REQUESTS, STEPS, power_column, request_column};
+use wattrace_schema::{Column, ColumnType, FileEntry, RequestStage, Table};
 
 use super::table::{Cell, TableWriter};
 use super::{EngineRow, PowerRow, RequestRow, StepRow};
@@ -137,6 +137,28 @@ pub fn last_power_times(path: &Path) -> Result<Vec<(String, i64)>, TraceError> {
         }
     }
     Ok(times.into_iter().collect())
+}
+
+/// The latest end of a formal request in a segment of requests, nanoseconds since the Unix epoch.
+///
+/// # Errors
+/// When the segment cannot be read.
+pub fn last_formal_end(path: &Path) -> Result<Option<i64>, TraceError> {
+    let mut latest = None;
+    let names = [request_column::stage, request_column::t_end];
+    for batch in read(path, Some(&names), None)? {
+        let batch = batch?;
+        let [stage, t_end] = names.map(|name| column(&REQUESTS, &batch, name));
+        for row in 0..batch.num_rows() {
+            let Cell::Text(Some(stage)) = cell(stage.0, stage.1.as_ref(), row) else { continue };
+            if let Cell::Time(Some(t_ns)) = cell(t_end.0, t_end.1.as_ref(), row)
+                && stage == RequestStage::Formal.name()
+            {
+                latest = latest.max(Some(t_ns));
+            }
+        }
+    }
+    Ok(latest)
 }
 
 /// What joining segments appended.

@@ -1,6 +1,6 @@
 use std::fs;
 
-use wattrace_schema::EnergyMethod;
+use wattrace_schema::{EnergyMethod, RequestStage};
 
 use super::*;
 use crate::testing::{
@@ -274,6 +274,10 @@ fn joined_segments_are_the_file_that_one_writer_would_have_written() {
         let paths: Vec<_> = (requests.chunks(4).enumerate())
             .map(|(at, rows)| segment(format!("r{at}"), SegmentRows::Requests(rows.to_vec())))
             .collect();
+        let of_first = &requests[..4];
+        let latest = of_first.iter().filter(|row| row.stage == RequestStage::Formal);
+        let latest = latest.filter_map(|row| row.t_end_ns).max();
+        assert_eq!(last_formal_end(&paths[0]).unwrap(), latest);
         // Merged once before makes no difference.
         let merged = segments.path().join("merged");
         let entry = merge_segments(&merged, &REQUESTS, &paths[..5]).unwrap().unwrap();
