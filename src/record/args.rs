@@ -172,8 +172,8 @@ pub(crate) struct Run {
     /// Length of the formal window, where nothing is sent from here
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with_all = ["formal", "load_url"])]
     pub(crate) formal_seconds: Option<Duration>,
-    /// Send the warm-up and formal requests from here, to this address of the service
-    #[arg(long, value_name = "URL", id = "load_url")]
+    /// Send the warm-up and formal requests from here, to this address of the service, once it is ready
+    #[arg(long, value_name = "URL", id = "load_url", requires = "ready")]
     pub(crate) load_url: Option<String>,
     /// Seconds that COMMAND may take to end before it is killed
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]

@@ -15,6 +15,7 @@ pub mod load;
 pub mod metrics;
 pub mod proxy;
 mod recording;
+pub mod redact;
 pub mod sampler;
 mod sink;
 pub mod source;

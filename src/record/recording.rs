@@ -1,6 +1,7 @@
 //! A recording from its start to its run: threads that read, one that writes.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,7 +116,7 @@ pub struct Recording {
     samplers: Vec<JoinHandle<()>>,
     /// Those that follow logs and ask for metrics.
     followers: Vec<JoinHandle<()>>,
-    proxies: Vec<Proxy>,
+    proxies: Mutex<Vec<Proxy>>,
     writer: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -206,7 +207,7 @@ impl Recording {
             last_flush,
             samplers,
             followers,
-            proxies,
+            proxies: Mutex::new(proxies),
             writer,
         })
     }
@@ -223,15 +224,20 @@ impl Recording {
         &self.live
     }
 
-    /// The proxies, in the order of the options.
+    /// Where each proxy listens and whom it forwards to, in the order of the options.
     #[must_use]
-    pub fn proxies(&self) -> &[Proxy] {
-        &self.proxies
+    pub fn proxies(&self) -> Vec<(SocketAddr, String)> {
+        let proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        proxies.iter().map(|proxy| (proxy.address(), proxy.server().to_owned())).collect()
     }
 
-    /// Closes the proxies: what still passes is broken off, and every request that passed is a row.
-    pub fn close_proxies(&mut self) {
-        self.proxies.drain(..).for_each(Proxy::close);
+    /// Closes the proxies: what still passes is broken off, and every request that passed is a row. Says
+    /// whether any was open.
+    pub fn close_proxies(&self) -> bool {
+        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let had_any = !proxies.is_empty();
+        proxies.drain(..).for_each(Proxy::close);
+        had_any
     }
 
     /// Folder for raw logs.
@@ -291,7 +297,7 @@ impl Recording {
     /// # Errors
     /// When the run cannot be written; what was recorded until then stays in the folder of the
     /// unfinished run.
-    pub fn finish(mut self) -> Result<Joined, RecordError> {
+    pub fn finish(self) -> Result<Joined, RecordError> {
         self.close_proxies();
         self.context.stop.raise();
         for sampler in self.samplers {

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use wattrace_trace::segment_entry;
 
+use crate::completion_server::CompletionServer;
 use crate::support::{Place, is_about_lateness};
 
 /// Eight boards whose values never repeat, so that the files grow.
@@ -27,8 +28,8 @@ fn place() -> Place {
 }
 
 /// Runs `script` with file systems of its own, as root over them; `None`, said plainly, where the system
-/// gives no such thing. `$record` is the program and the options of a recording, `$disk` the place to
-/// mount something, `$saved` a folder that stays.
+/// gives no such thing. `$record` are options of a recording, `$disk` is the place to mount
+/// something, `$saved` a folder that stays.
 fn script(place: &Place, script: &str) -> Option<Output> {
     let alone = |script: &str| {
         let mut command = Command::new("unshare");
@@ -41,9 +42,7 @@ fn script(place: &Place, script: &str) -> Option<Output> {
         return None;
     }
     let boards = place.path("boards.csv").display().to_string();
-    let record = format!(
-        "attach --power replay={boards} --interval replay=5 --flush 0.2 --seconds 100 --out",
-    );
+    let record = format!("--power replay={boards} --interval replay=5 --flush 0.2 --out",);
     let output = alone(script)
         .env("program", env!("CARGO_BIN_EXE_wattrace-record"))
         .env("record", record)
@@ -61,7 +60,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_what_was_written_can_be_finished
         &place,
         // Another program takes all of the disk within one flush interval.
         "mount -t tmpfs -o size=4m none \"$disk\"
-         \"$program\" $record \"$disk/archive/run\" --keep-free 0 &
+         \"$program\" attach --seconds 100 $record \"$disk/archive/run\" --keep-free 0 &
          until test -e \"$disk/archive/run.partial/power-00000005.parquet\"; do sleep 0.05; done
          dd if=/dev/zero of=\"$disk/full\" bs=4k 2>&1 | grep -o 'No space left on device'
          code=0; wait $! || code=$?
@@ -110,7 +109,7 @@ fn a_recording_ends_in_order_before_the_space_is_used_up() {
     let Some(output) = script(
         &place,
         "mount -t tmpfs -o size=1300k none \"$disk\"
-         code=0; \"$program\" $record \"$disk/archive/run\" --keep-free 1 || code=$?
+         code=0; \"$program\" attach --seconds 100 $record \"$disk/archive/run\" --keep-free 1 || code=$?
          echo \"recorded: $code\"
          ls -A \"$disk/archive\"
          cp -r \"$disk/archive\" \"$saved/archive\"",
@@ -133,13 +132,40 @@ fn a_recording_ends_in_order_before_the_space_is_used_up() {
 }
 
 #[test]
+fn no_further_rate_is_measured_once_a_recording_ended_early() {
+    let place = place();
+    let server = CompletionServer::start(|_, reply| reply.stream(7, 4));
+    let Some(output) = script(
+        &place,
+        &format!(
+            "mount -t tmpfs -o size=1300k none \"$disk\"
+             code=0; \"$program\" load $record \"$disk/archive/run\" --keep-free 1 --url {} \
+               --synthetic 1 --input-tokens 5 --output-tokens 4 --warmup-count 0 --rates 20,40 \
+               --seconds-each 100 || code=$?
+             echo \"recorded: $code\"
+             ls -A \"$disk/archive\"",
+            server.url()
+        ),
+    ) else {
+        return;
+    };
+    let message = place.stderr(&output);
+    assert!(output.status.success(), "{message}");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    recorded: 1
+    run-rate-20
+    ");
+    assert!(message.contains("warning: 1 further runs were not begun"), "{message}");
+}
+
+#[test]
 fn on_a_disk_that_is_full_already_nothing_is_left_behind() {
     let place = place();
     let Some(output) = script(
         &place,
         "mount -t tmpfs -o size=64k none \"$disk\"
          dd if=/dev/zero of=\"$disk/full\" bs=4k 2>&1 | grep -o 'No space left on device'
-         code=0; \"$program\" $record \"$disk/archive/run\" --keep-free 0 || code=$?
+         code=0; \"$program\" attach --seconds 100 $record \"$disk/archive/run\" --keep-free 0 || code=$?
          echo \"recorded: $code\"
          ls -A \"$disk/archive\"",
     ) else {
@@ -160,7 +186,7 @@ fn a_read_only_disk_is_said_before_anything_else() {
         "mount -t tmpfs none \"$disk\"
          mkdir \"$disk/archive\"
          mount -o remount,ro \"$disk\"
-         code=0; \"$program\" $record \"$disk/archive/run\" --keep-free 0 || code=$?
+         code=0; \"$program\" attach --seconds 100 $record \"$disk/archive/run\" --keep-free 0 || code=$?
          echo \"recorded: $code\"",
     ) else {
         return;

@@ -1,10 +1,14 @@
 //! A recorder that is killed at any moment.
 
-use std::fs;
-use std::time::Duration;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use wattrace_schema::TimestampNs;
 
+use crate::completion_server::CompletionServer;
 use crate::support::{Place, device, is_about_lateness, mock_nvml, signal, wait_until};
 
 /// Kills, spread over as many threads.
@@ -123,6 +127,114 @@ fn after_a_kill_every_row_older_than_a_flush_interval_is_there() {
             scope.spawn(move || {
                 (thread..KILLS).step_by(THREADS as usize).for_each(|seed| kill(seed + 1));
             });
+        }
+    });
+}
+
+/// Kills of recorders that send requests and follow a log, all at once.
+const LOADED_KILLS: u64 = 6;
+
+/// Steps are held until this much of the log behind them is known, and looked for this often.
+const SETTLED_S: f64 = 3.0;
+const LOOK_S: f64 = 0.2;
+
+/// A line of vLLM's log for one iteration that ends now.
+fn iteration(number: usize) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = TimestampNs::from_nanos(now.as_nanos() as i64).to_string();
+    let (date, time) = (&now[5..10], &now[11..19]);
+    format!(
+        "INFO {date} {time} [core.py:343] Iteration({number}): 0 context requests, 0 context tokens, 2 \
+         generation requests, 2 generation tokens, iteration elapsed time: 5.00 ms\n"
+    )
+}
+
+/// Sends a hundred requests a second and follows a log to which the server adds an iteration with each
+/// answer, kills at a moment that `seed` chooses, and finishes the run.
+fn kill_with_steps_and_load(seed: u64) {
+    let place = Place::with_calm_boards();
+    let prompts: String = (0..5000)
+        .map(|number| {
+            format!("{{\"id\":\"r{number}\",\"prompt\":\"{number}\",\"max_tokens\":2}}\n")
+        })
+        .collect();
+    place.write("prompts.jsonl", &prompts);
+    let log = Mutex::new(File::create(place.path("server.log")).unwrap());
+    // Which request was answered, and by when that and the iteration were there.
+    let answered = Arc::new(Mutex::new(Vec::<(String, Instant)>::new()));
+    let noted = answered.clone();
+    let server = CompletionServer::start(move |asked, reply| {
+        reply.stream(3, 2);
+        let mut noted = noted.lock().unwrap();
+        let line = iteration(noted.len() + 1);
+        log.lock().unwrap().write_all(line.as_bytes()).unwrap();
+        let prompt = asked.body["messages"][0]["content"].as_str().unwrap();
+        noted.push((format!("r{prompt}"), Instant::now()));
+    });
+    let mut child = place
+        .record(&[
+            "load",
+            "--out",
+            "{}/archive/run",
+            "--power",
+            "replay={}/boards.csv",
+            "--keep-free",
+            "0",
+            "--flush",
+            &FLUSH_S.to_string(),
+            "--steps",
+            "vllm={}/server.log",
+            "--url",
+            &server.url(),
+            "--requests",
+            "{}/prompts.jsonl",
+            "--constant-rate",
+            "100",
+            "--warmup-count",
+            "0",
+        ])
+        .env_remove("OPENAI_API_KEY")
+        .spawn()
+        .unwrap();
+    wait_until("the first answer", || !answered.lock().unwrap().is_empty());
+    std::thread::sleep(Duration::from_secs_f64(SETTLED_S + 2.0 + 2.0 * random(seed)));
+    let killed = Instant::now();
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    let answered = answered.lock().unwrap().clone();
+    let output = place.output(&["convert", "{}/archive/run"]);
+    assert!(output.status.success(), "seed {seed}: {}", place.stderr(&output));
+    let run = place.run("run");
+    let older_than = |age_s: f64| {
+        let is_older = |(_, ended): &&(String, Instant)| {
+            killed.saturating_duration_since(*ended).as_secs_f64() > age_s
+        };
+        answered.iter().take_while(is_older).count()
+    };
+
+    let recorded = &run.requests.as_ref().unwrap().request_id;
+    let due = older_than(FLUSH_S + BUSY_S);
+    let lost: Vec<_> = answered[..due].iter().filter(|(id, _)| !recorded.contains(id)).collect();
+    assert!(due > 0 && lost.is_empty(), "seed {seed}: {lost:?}");
+
+    // No hole: the steps are the iterations from the first on.
+    let steps = &run.steps.as_ref().unwrap().step;
+    assert!(steps.iter().copied().eq(1..=steps.len() as u64), "seed {seed}: {steps:?}");
+    let due = older_than(SETTLED_S + LOOK_S + FLUSH_S + BUSY_S);
+    assert!(due > 0 && steps.len() >= due, "seed {seed}: {} of {due}", steps.len());
+
+    // The formal window ends with the last sample of power; that answers came after it is said truly.
+    let mut broken = place.broken_rules();
+    broken.retain(|finding| finding.check != "request-outside-formal");
+    assert!(broken.iter().all(is_about_lateness), "seed {seed}: {broken:?}");
+    assert!(!place.path("archive/run.partial").exists());
+}
+
+#[test]
+fn after_a_kill_requests_and_settled_steps_are_there() {
+    std::thread::scope(|scope| {
+        for seed in 1..=LOADED_KILLS {
+            scope.spawn(move || kill_with_steps_and_load(seed));
         }
     });
 }

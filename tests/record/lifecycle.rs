@@ -4,61 +4,74 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, is_about_lateness, signal, wait_until};
-
-/// A board that is always at 100 W, so that it is at its idle power as soon as anybody looks.
-const CALM: &str = "t,device,power_w,energy_j\n0,gpu0,100,0\n0,gpu1,101,0\n";
+use crate::support::{Place, is_about_lateness, run_words, signal, wait_until};
 
 /// A service that says when it is ready and ends in order when it is asked to.
 const SERVICE: &str = "trap 'echo bye; exit 9' TERM; echo starting; sleep 0.2; echo 'startup complete'; \
                        while :; do sleep 0.05; done";
 
-fn place() -> Place {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
-    place
-}
-
-fn run<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let words = [
-        "run",
-        "--out",
-        "{}/archive/run",
-        "--power",
-        "replay={}/boards.csv",
-        "--keep-free",
-        "0",
-        "--flush",
-        "0.2",
-        "--idle",
-        "0.5",
-        "--release-hold",
-        "0.3",
-        "--release-wait",
-        "60",
-        "--shutdown-wait",
-        "20",
-    ];
-    words.iter().copied().chain(more.iter().copied()).collect()
-}
-
 #[test]
 fn what_is_started_does_not_see_log_ins_for_power_sources() {
-    let place = place();
-    let mut command = place.record(&run(&["--", "env"]));
+    let place = Place::with_calm_boards();
+    let service = format!("env > {{}}/service; {SERVICE}");
+    let mut command = place.record(&run_words(&[
+        "--ready-command",
+        "env > {}/probe",
+        "--warmup",
+        "env > {}/warmup",
+        "--formal",
+        "env > {}/formal",
+        "--",
+        "sh",
+        "-c",
+        &service,
+    ]));
     command.env("WATTRACE_REDFISH_PASSWORD", "calvin").env("SEEN", "by all");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
-    let log = fs::read_to_string(place.path("archive/run/logs/command.log")).unwrap();
-    assert!(log.contains("SEEN=by all") && !log.contains("WATTRACE_REDFISH"), "{log}");
+    for name in ["service", "probe", "warmup", "formal"] {
+        let seen = fs::read_to_string(place.path(name)).unwrap();
+        assert!(seen.contains("SEEN=by all"), "{name}: {seen}");
+        assert!(!seen.contains("WATTRACE_REDFISH"), "{name}: {seen}");
+    }
+}
+
+#[test]
+fn a_ready_command_that_hangs_is_ended_in_time_and_by_a_signal() {
+    let hanging = "echo $$ > {}/probe; sleep 1000; exit 1";
+    let words = |wait: &'static str| {
+        run_words(&["--ready-wait", wait, "--ready-command", hanging, "--", "sh", "-c", SERVICE])
+    };
+    let is_gone = |place: &Place| {
+        let probe = fs::read_to_string(place.path("probe")).unwrap();
+        let probe = rustix::process::Pid::from_raw(probe.trim().parse().unwrap()).unwrap();
+        rustix::process::test_kill_process(probe).is_err()
+    };
+    let place_of_limit = Place::with_calm_boards();
+    let output = place_of_limit.output(&words("3"));
+    let said = place_of_limit.stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("warning: COMMAND was not ready after 3 s"), "{said}");
+    assert!(is_gone(&place_of_limit));
+
+    let place_of_signal = Place::with_calm_boards();
+    let child = place_of_signal.record(&words("1000")).spawn().unwrap();
+    wait_until("the probe said who it is", || {
+        let probe = fs::read_to_string(place_of_signal.path("probe"));
+        probe.is_ok_and(|text| text.ends_with('\n'))
+    });
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", place_of_signal.stderr(&output));
+    assert!(is_gone(&place_of_signal));
 }
 
 #[test]
 fn every_stage_is_stamped_in_order() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let warmup = "echo warm >> {}/requests.log";
     let formal = "echo formal >> {}/requests.log; sleep 0.6";
-    let output = place.output(&run(&[
+    let output = place.output(&run_words(&[
         "--ready-log",
         "startup complete",
         "--warmup",
@@ -99,8 +112,8 @@ fn every_stage_is_stamped_in_order() {
 
 #[test]
 fn the_exit_code_of_a_command_that_ends_by_itself_is_passed_on() {
-    let place = place();
-    let output = place.output(&run(&["--", "sh", "-c", "sleep 0.4; exit 7"]));
+    let place = Place::with_calm_boards();
+    let output = place.output(&run_words(&["--", "sh", "-c", "sleep 0.4; exit 7"]));
     assert_eq!(output.status.code(), Some(7), "{}", place.stderr(&output));
     let stages = place.run("run").manifest.stages;
     assert!(stages.formal_start < stages.formal_end && stages.formal_end <= stages.process_exit);
@@ -109,8 +122,8 @@ fn the_exit_code_of_a_command_that_ends_by_itself_is_passed_on() {
 
 #[test]
 fn failed_formal_requests_are_said_and_the_run_is_written() {
-    let place = place();
-    let output = place.output(&run(&["--formal", "exit 5", "--", "sh", "-c", SERVICE]));
+    let place = Place::with_calm_boards();
+    let output = place.output(&run_words(&["--formal", "exit 5", "--", "sh", "-c", SERVICE]));
     assert_eq!(output.status.code(), Some(5), "{}", place.stderr(&output));
     assert!(place.stderr(&output).contains("warning: the formal requests failed: exit code 5"));
     let notes = place.run("run").manifest.provenance.notes;
@@ -119,8 +132,8 @@ fn failed_formal_requests_are_said_and_the_run_is_written() {
 
 #[test]
 fn a_command_that_ends_before_it_is_ready_is_said() {
-    let place = place();
-    let output = place.output(&run(&["--ready-log", "never", "--", "sh", "-c", "exit 3"]));
+    let place = Place::with_calm_boards();
+    let output = place.output(&run_words(&["--ready-log", "never", "--", "sh", "-c", "exit 3"]));
     assert_eq!(output.status.code(), Some(3), "{}", place.stderr(&output));
     assert!(place.stderr(&output).contains("COMMAND ended before its time: exit code 3"));
     let stages = place.run("run").manifest.stages;
@@ -129,8 +142,8 @@ fn a_command_that_ends_before_it_is_ready_is_said() {
 
 #[test]
 fn a_command_that_is_not_there_is_said() {
-    let place = place();
-    let output = place.output(&run(&["--", "no-such-program"]));
+    let place = Place::with_calm_boards();
+    let output = place.output(&run_words(&["--", "no-such-program"]));
     assert_eq!(output.status.code(), Some(1), "{}", place.stderr(&output));
     assert!(
         place.stderr(&output).contains("cannot start COMMAND: \"no-such-program\": No such file")
@@ -140,9 +153,9 @@ fn a_command_that_is_not_there_is_said() {
 #[test]
 fn a_signal_finishes_the_run_and_the_service() {
     for signal_of_user in [Signal::INT, Signal::TERM] {
-        let place = place();
+        let place = Place::with_calm_boards();
         let service = format!("echo $$ > {{}}/pid; {SERVICE}");
-        let words = run(&["--formal-seconds", "1000", "--", "sh", "-c", &service]);
+        let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", &service]);
         let child = place.record(&words).spawn().unwrap();
         let journal = place.path("archive/run.partial/journal.jsonl");
         wait_until("the formal window began", || {

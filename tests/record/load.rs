@@ -9,16 +9,7 @@ use rustix::process::Signal;
 use wattrace_schema::{RequestStage, RequestStatus, Requests, Run};
 
 use crate::completion_server::CompletionServer;
-use crate::support::{Place, is_about_lateness, signal};
-
-/// A board that is always at 100 W.
-const CALM: &str = "t,device,power_w,energy_j\n0,gpu0,100,0\n";
-
-fn place() -> Place {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
-    place
-}
+use crate::support::{Place, is_about_lateness, run_words, signal};
 
 /// `load` to this server, with a small file of requests unless `more` says otherwise.
 fn words<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -66,7 +57,7 @@ fn statuses(requests: &Requests) -> Vec<(String, RequestStatus, String)> {
 
 #[test]
 fn every_request_is_a_row_and_one_is_sent_after_the_other() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|asked, reply| {
         let number = asked.number as u32;
         reply.stream(10 + number, 3 + number);
@@ -74,7 +65,7 @@ fn every_request_is_a_row_and_one_is_sent_after_the_other() {
     let output = load(
         &place,
         &server.url(),
-        &made_up(&["--warmup-count", "2", "--body", r#"{"top_p": 1}"#]),
+        &made_up(&["--warmup-count", "2", "--body", r#"{"top_p": 1, "api_key": "of-mine"}"#]),
     );
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
     let asked = server.asked();
@@ -123,6 +114,8 @@ fn every_request_is_a_row_and_one_is_sent_after_the_other() {
     let manifest = &run.manifest;
     assert_eq!(manifest.model.name, "tiny");
     assert_eq!(manifest.workload.request_rate, None);
+    let kept = serde_json::to_string(&manifest.provenance).unwrap();
+    assert!(kept.contains("top_p") && !kept.contains("of-mine"), "{kept}");
     assert!(
         manifest.workload.dataset.as_deref().unwrap().starts_with("random words, about 20 input")
     );
@@ -132,7 +125,7 @@ fn every_request_is_a_row_and_one_is_sent_after_the_other() {
 
 #[test]
 fn fifty_requests_are_under_way_at_once() {
-    let place = place();
+    let place = Place::with_calm_boards();
     // Nobody is answered before all fifty have asked.
     let barrier = Barrier::new(50);
     let server = CompletionServer::start(move |_, reply| {
@@ -150,6 +143,9 @@ fn fifty_requests_are_under_way_at_once() {
         "0",
         "--concurrency",
         "50",
+        // Where fewer ask at once, nobody is answered.
+        "--timeout",
+        "60",
     ];
     let output = load(&place, &server.url(), &more);
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
@@ -162,7 +158,7 @@ fn fifty_requests_are_under_way_at_once() {
 
 #[test]
 fn requests_with_given_times_do_not_wait_for_answers() {
-    let place = place();
+    let place = Place::with_calm_boards();
     place.write(
         "trace.csv",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.000,3,10\n\
@@ -179,7 +175,7 @@ fn requests_with_given_times_do_not_wait_for_answers() {
             reply.stream(7, 4);
         });
         let out = format!("{{}}/archive/{name}");
-        let mut more = vec!["--warmup-count", "0", "--out", &out];
+        let mut more = vec!["--warmup-count", "0", "--timeout", "60", "--out", &out];
         more.extend(&arrival);
         let url = server.url();
         let mut words = words(&url, &more);
@@ -218,7 +214,7 @@ fn requests_with_given_times_do_not_wait_for_answers() {
 
 #[test]
 fn whatever_goes_wrong_is_a_row_that_says_what() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|asked, reply| {
         match asked.number {
         0 => reply.whole(503, "application/json", r#"{"error": {"message": "overloaded", "code": 503}}"#),
@@ -305,7 +301,7 @@ fn whatever_goes_wrong_is_a_row_that_says_what() {
 
 #[test]
 fn a_request_that_takes_too_long_and_a_server_that_is_not_there() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let (held, hold) = channel::<()>();
     let hold = Mutex::new(hold);
     let server = CompletionServer::start(move |_, reply| {
@@ -383,7 +379,7 @@ fn a_run_needs_no_power() {
 
 #[test]
 fn ctrl_c_breaks_off_what_is_under_way_and_the_run_is_written() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let (begun, has_begun) = channel();
     let begun = Mutex::new(begun);
     let server = CompletionServer::start(move |asked, reply| {
@@ -422,7 +418,7 @@ fn ctrl_c_breaks_off_what_is_under_way_and_the_run_is_written() {
 #[test]
 fn a_key_is_sent_and_written_nowhere() {
     const KEY: &str = "sk-very-secret-123";
-    let place = place();
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|asked, reply| {
         let told = asked.header("authorization").unwrap_or("nothing").to_owned();
         reply.whole(401, "text/plain", &format!("wrong: {told}"));
@@ -465,7 +461,7 @@ fn a_key_is_sent_and_written_nowhere() {
 
 #[test]
 fn each_rate_is_a_run_of_its_own() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|_, reply| reply.stream(7, 4));
     let output = load(
         &place,
@@ -506,7 +502,7 @@ fn each_rate_is_a_run_of_its_own() {
 
 #[test]
 fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
-    let place = place();
+    let place = Place::with_calm_boards();
     place.write("odd.csv", "a,b\n1,2\n");
     let to = |url: &str, more: &[&str]| {
         let output = load(&place, url, more);
@@ -527,6 +523,9 @@ fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
             message(&made_up(&["--rates", "1,2"])),
             message(&made_up(&["--rate", "1", "--concurrency", "2"])),
             to("http://user:secret@127.0.0.1", &MADE_UP),
+            // The port of the proxy need not be free: nothing listens before this is refused.
+            to("http://localhost:1/v1", &made_up(&["--proxy", "1=http://127.0.0.1:2"])),
+            to("http://127.0.0.1:1", &made_up(&["--proxy", "0.0.0.0:1=http://127.0.0.1:2"])),
         ]
         .join("\n"),
         @r#"
@@ -539,34 +538,33 @@ fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
         error: --rates needs --seconds-each or --requests-each
         error: the argument '--rate <R>' cannot be used with '--concurrency <C>'
         error: "http://***@127.0.0.1" holds a user; a key belongs into a file (--api-key-file); expected an address such as http://127.0.0.1:8000
+        error: --proxy 127.0.0.1:1=http://127.0.0.1:2 would record the requests that are sent from here a second time; expected the address of the service itself
+        error: --proxy 0.0.0.0:1=http://127.0.0.1:2 would record the requests that are sent from here a second time; expected the address of the service itself
         "#
     );
 }
 
 #[test]
+fn requests_from_here_wait_until_the_service_is_ready() {
+    let place = Place::with_calm_boards();
+    let mut words = run_words(&["--load-url", "http://127.0.0.1:1"]);
+    words.extend(made_up(&["--", "true"]));
+    let output = place.output(&words);
+    assert_eq!(output.status.code(), Some(2));
+    let text = place.stderr(&output);
+    assert!(
+        text.contains("--ready-url <URL>|--ready-command <SHELL>|--ready-log <TEXT>"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_service_is_measured_with_requests_from_here() {
-    let place = place();
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|_, reply| reply.stream(7, 4));
     let url = server.url();
     let output = place
-        .record(&[
-            "run",
-            "--out",
-            "{}/archive/run",
-            "--power",
-            "replay={}/boards.csv",
-            "--keep-free",
-            "0",
-            "--flush",
-            "0.2",
-            "--idle",
-            "0.5",
-            "--release-hold",
-            "0.3",
-            "--release-wait",
-            "60",
-            "--shutdown-wait",
-            "20",
+        .record(&run_words(&[
             "--load-url",
             &url,
             "--model",
@@ -585,7 +583,7 @@ fn a_service_is_measured_with_requests_from_here() {
             "sh",
             "-c",
             "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done",
-        ])
+        ]))
         .env_remove("OPENAI_API_KEY")
         .output()
         .unwrap();

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use wattrace_schema::{RequestStage, RequestStatus, Requests};
 
 use crate::completion_server::CompletionServer;
-use crate::support::{Place, is_about_lateness, signal};
+use crate::support::{Place, is_about_lateness, run_words, signal};
 
 /// Starts `proxy` and gives the address at which it listens.
 fn start(place: &Place, url: &str) -> (Child, String) {
@@ -116,8 +116,7 @@ fn bytes_pass_as_they_are_and_what_is_no_completion_is_not_recorded() {
 
 #[test]
 fn requests_of_any_client_are_recorded_in_their_stage() {
-    let place = Place::new();
-    place.write("boards.csv", "t,device,power_w,energy_j\n0,gpu0,100,0\n");
+    let place = Place::with_calm_boards();
     let server = CompletionServer::start(|asked, reply| reply.stream(10, 2 + asked.number as u32));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let route = format!("{port}={}", server.url());
@@ -128,24 +127,9 @@ fn requests_of_any_client_are_recorded_in_their_stage() {
              http://127.0.0.1:{port} --synthetic {count} --input-tokens 5 --output-tokens 5 --warmup-count 0"
         )
     };
-    let output = place.output(&[
-        "run",
-        "--out",
-        "{}/archive/run",
-        "--power",
-        "replay={}/boards.csv",
-        "--keep-free",
-        "0",
-        "--flush",
-        "0.2",
-        "--idle",
-        "0.5",
-        "--release-hold",
-        "0.3",
-        "--release-wait",
-        "60",
-        "--shutdown-wait",
-        "20",
+    // Whoever still wants something while the service ends is too late.
+    let late = format!("trap '{}; exit 0' TERM; while :; do sleep 0.05; done", client("late", 1));
+    let output = place.output(&run_words(&[
         "--proxy",
         &route,
         "--warmup-count",
@@ -157,14 +141,17 @@ fn requests_of_any_client_are_recorded_in_their_stage() {
         "--",
         "sh",
         "-c",
-        "trap 'exit 0' TERM; while :; do sleep 0.05; done",
-    ]);
+        &late,
+    ]));
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
+    assert!(place.path("other/late").exists(), "the late client ran");
     let run = place.run("run");
     let requests = run.requests.as_ref().unwrap();
     let stages: Vec<_> = requests.stage.iter().map(|stage| stage.name()).collect();
     assert_eq!(stages, ["warmup", "warmup", "formal", "formal", "formal"]);
     assert!(requests.status.iter().all(|status| *status == RequestStatus::Ok));
+    let formal_end = run.manifest.stages.formal_end.unwrap().nanos();
+    assert!(requests.t_end_ns.iter().all(|end| end.unwrap() <= formal_end));
     let broken = place.broken_rules();
     assert!(broken.iter().all(is_about_lateness), "{broken:?}");
 }

@@ -12,12 +12,9 @@ use wattrace_record::{Context, Stop};
 use wattrace_trace::StepRow;
 use wattrace_trace::format::{ImportOptions, import};
 
-use crate::support::{Place, is_about_lateness, wait_until};
+use crate::support::{Place, is_about_lateness, number_between, run_words, wait_until};
 
 const SECOND_NS: i64 = 1_000_000_000;
-
-/// A calm board, so that a run is whole.
-const CALM: &str = "t,device,power_w,energy_j\n0,gpu0,100,0\n";
 
 /// Time that moves only when something waits; then, whatever an engine would have logged meanwhile is
 /// appended to its log. The recording stops after the last line.
@@ -238,8 +235,7 @@ fn serve(body: impl Fn(u32) -> String + Send + 'static) -> String {
 
 #[test]
 fn statistics_that_are_given_once_are_asked_for_until_the_end() {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
+    let place = Place::with_calm_boards();
     // Two iterations an answer, without a stamp; the engine dropped one in between.
     let address = serve(|number| {
         let iteration = |iter: u32| {
@@ -284,27 +280,13 @@ fn statistics_that_are_given_once_are_asked_for_until_the_end() {
 
 #[test]
 fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
+    let place = Place::with_calm_boards();
     let address = serve(|number| format!("llamacpp:tokens_predicted_total {number}\n"));
     let service = "echo starting; for i in 1 2 3; do echo \"INFO $(date '+%m-%d %H:%M:%S') [core.py:343] \
                    Iteration($i): 0 context requests, 0 context tokens, 4 generation requests, 4 generation \
                    tokens, iteration elapsed time: 20.00 ms\"; sleep 0.1; done; echo \"INFO $(date '+%m-%d \
                    %H:%M:%S') [core.py:343] Iteration(4): 1 context requests\"; printf 'no end'";
-    let output = place.output(&[
-        "run",
-        "--out",
-        "{}/archive/run",
-        "--power",
-        "replay={}/boards.csv",
-        "--keep-free",
-        "0",
-        "--flush",
-        "0.2",
-        "--idle",
-        "0.3",
-        "--release-hold",
-        "0.1",
+    let output = place.output(&run_words(&[
         "--steps",
         "command",
         "--metrics",
@@ -315,7 +297,7 @@ fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
         "sh",
         "-c",
         service,
-    ]);
+    ]));
     assert_eq!(output.status.code(), Some(0), "{}", place.stderr(&output));
     let run = place.run("run");
     let steps = run.steps.unwrap();
@@ -323,15 +305,15 @@ fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
     assert_eq!(steps.new_tokens, [4, 4, 4]);
     let stages = run.manifest.stages;
     let (launch, end) = (stages.launch.unwrap().nanos(), stages.process_exit.unwrap().nanos());
-    // Known to half a look, and looks lie 200 ms apart.
-    let during = launch - SECOND_NS / 10..end + SECOND_NS / 10;
+    let notes = run.manifest.provenance.notes.join("\n");
+    let off_ns = (number_between(&notes, "at most ", " ms off") + 1) * 1_000_000;
+    let during = launch - off_ns..end + off_ns;
     assert!(steps.t_end_ns.iter().all(|t| during.contains(t)), "{:?} {during:?}", steps.t_end_ns);
     // One answer a question: the counter counts them.
     let metrics = place.engine_metric("run", &["llamacpp:tokens_predicted_total"]);
     let values = &metrics[0].samples.value;
     let expected: Vec<f64> = (1..=values.len()).map(|count| count as f64).collect();
     assert!(values.len() >= 3 && *values == expected, "{values:?}");
-    let notes = run.manifest.provenance.notes.join("\n");
     assert!(
         notes.contains(
             "steps from command.log (vllm): command.log line 5 skipped: is an iteration line"
@@ -344,8 +326,7 @@ fn run_follows_the_output_of_its_command_and_asks_for_metrics() {
 
 #[test]
 fn attach_reads_only_what_comes_after_it_began() {
-    let place = Place::new();
-    place.write("boards.csv", CALM);
+    let place = Place::with_calm_boards();
     let decode = |local: &str, running: u32| {
         format!(
             "[{local}] Decode batch. #running-req: {running}, #token: 900, token usage: 0.02, cuda graph: \

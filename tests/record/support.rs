@@ -22,6 +22,14 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// A place with `boards.csv`: two boards that are always at 100 W and 101 W, so that they are at their idle
+    /// power as soon as anybody looks.
+    pub(crate) fn with_calm_boards() -> Self {
+        let place = Self::new();
+        place.write("boards.csv", "t,device,power_w,energy_j\n0,gpu0,100,0\n0,gpu1,101,0\n");
+        place
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -91,6 +99,30 @@ impl Place {
     }
 }
 
+/// `run` with the calm boards of a place and short waits, and what else a test gives.
+pub(crate) fn run_words<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let words = [
+        "run",
+        "--out",
+        "{}/archive/run",
+        "--power",
+        "replay={}/boards.csv",
+        "--keep-free",
+        "0",
+        "--flush",
+        "0.2",
+        "--idle",
+        "0.5",
+        "--release-hold",
+        "0.3",
+        "--release-wait",
+        "60",
+        "--shutdown-wait",
+        "20",
+    ];
+    words.iter().chain(more).copied().collect()
+}
+
 /// Rules that a busy machine breaks: a read comes late, and the gap is said truly.
 pub(crate) fn is_about_lateness(finding: &Finding) -> bool {
     matches!(finding.check, "power-gap" | "power-coverage" | "counter-stalls")
@@ -157,10 +189,18 @@ pub(crate) fn python_program(name: &str) -> Option<PathBuf> {
     let program = python.and_then(|python| Some(Path::new(&python).parent()?.join(name)));
     let found = program.filter(|program| program.exists());
     if found.is_none() {
-        assert!(std::env::var_os("WATTRACE_PEERS").is_none(), "{name} is not there");
-        println!("skipped: {name} is not beside WATTRACE_PYTHON");
+        crate::peers::skip(&format!("{name} is not beside WATTRACE_PYTHON"));
     }
     found
+}
+
+/// The whole number between two texts that follow each other in a run's notes.
+pub(crate) fn number_between(notes: &str, before: &str, after: &str) -> i64 {
+    let found = notes.split(before).skip(1).find_map(|rest| {
+        let (number, _) = rest.split_once(after)?;
+        number.parse().ok()
+    });
+    found.unwrap_or_else(|| panic!("no \"{before}N{after}\" in {notes}"))
 }
 
 /// What the recorder counted as failed: device and cause, with how often.

@@ -33,7 +33,7 @@ pub(super) fn record(
     shared: &Shared,
 ) -> Result<u8, Failure> {
     let (sender, events) = listen()?;
-    let mut recording = begin(options, &sender, shared)?;
+    let recording = begin(options, &sender, shared)?;
     recording.wait_for_first_reads(FIRST_READS);
     recording.stamp(Stage::FormalStart)?;
     say(shared)("recording; Ctrl-C ends it");

@@ -11,9 +11,9 @@ use wattrace_record::lifecycle::{self, Formal, Plan};
 use wattrace_record::load::{Api, ApiKey, Arrival, Load, LoadOptions, RequestSource};
 use wattrace_record::store::RunPath;
 
-use super::{begin, finish, listen, options, runs_no_command, say};
+use super::{begin, finish, listen, options, passes_no_proxy, runs_no_command, say};
 use crate::args::{self, Shared, seconds};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, to_stderr};
 
 /// Variable that holds the key of the endpoint.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
@@ -200,6 +200,7 @@ fn key(file: Option<&Path>) -> anyhow::Result<Option<ApiKey>> {
 
 pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
     runs_no_command(&args.recording)?;
+    passes_no_proxy(&args.recording, &args.url)?;
     let given = args.load.options(&args.url, args.warmup_count)?;
     let steps = steps(args, &given)?;
     let (sender, events) = listen()?;
@@ -215,10 +216,18 @@ pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
         let recording = begin(&options, &sender, shared)?;
         let plan = plan(load);
         let outcome = lifecycle::run(recording, &plan, &events, &sender, &say(shared))?;
-        match finish(&outcome, shared)? {
-            Exit::Done => (),
-            Exit::Interrupted => return Ok(Exit::Interrupted.code()),
-            other => worst = other,
+        let exit = finish(&outcome, shared)?;
+        if exit == Exit::Interrupted {
+            return Ok(exit.code());
+        }
+        if exit != Exit::Done {
+            worst = exit;
+        }
+        let left = steps.len() - number - 1;
+        // What ended one recording early, such as a full disk, would end the next.
+        if !outcome.joined.losses.is_empty() && left > 0 {
+            to_stderr(&format!("warning: {left} further runs were not begun"));
+            break;
         }
     }
     Ok(worst.code())

@@ -1,7 +1,6 @@
 //! The commands, a file each, and what several of them need.
 
 pub(crate) mod attach;
-mod command_line;
 pub(crate) mod convert;
 pub(crate) mod load;
 pub(crate) mod proxy;
@@ -22,7 +21,7 @@ use wattrace_record::source::{
 };
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
-use wattrace_record::{Description, Recording, RecordingOptions};
+use wattrace_record::{Description, Recording, RecordingOptions, redact};
 
 use crate::args::{self, Shared};
 use crate::exit::{Exit, Failure, to_stderr};
@@ -48,6 +47,18 @@ fn runs_no_command(args: &args::Recording) -> Result<(), Failure> {
     }
 }
 
+/// Requests that are sent from here are recorded here; a proxy would record them once more.
+fn passes_no_proxy(args: &args::Recording, url: &str) -> Result<(), Failure> {
+    match args.proxy.iter().find(|route| route.takes(url)) {
+        Some(route) => Err(anyhow::anyhow!(
+            "--proxy {route} would record the requests that are sent from here a second time; expected the \
+             address of the service itself"
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
 /// What the command waits for: Ctrl-C, SIGTERM and a closed terminal arrive there.
 fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
     let (sender, events) = channel();
@@ -66,8 +77,7 @@ fn begin(
         // If nobody listens any more, the end of the recording meets the error by itself.
         let _ = failed.send(Event::RecordingFailed);
     })?;
-    for proxy in recording.proxies() {
-        let (address, server) = (proxy.address(), proxy.server());
+    for (address, server) in recording.proxies() {
         let say = say(shared);
         say(&format!("requests to http://{address} go to {server} and are recorded"));
         if !address.ip().is_loopback() {
@@ -108,7 +118,7 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
         description,
         flush: args.flush,
         keep_free_bytes: args.keep_free.saturating_mul(1 << 20),
-        command: command_line::without_secrets(words),
+        command: redact::command_line(words),
     })
 }
 

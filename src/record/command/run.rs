@@ -5,12 +5,15 @@ use std::sync::Arc;
 use wattrace_record::lifecycle::{self, Formal, Plan, Probe};
 use wattrace_record::load::Load;
 
-use super::{finish, listen, need_power, options, say};
+use super::{finish, listen, need_power, options, passes_no_proxy, say};
 use crate::args::{Run, Shared};
 use crate::exit::Failure;
 
 pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
     need_power(&args.recording)?;
+    if let Some(url) = &args.load_url {
+        passes_no_proxy(&args.recording, url)?;
+    }
     let plan = plan(args)?;
     let mut options = options(&args.recording)?;
     if let Some(load) = &plan.load {

@@ -3,9 +3,12 @@
 mod probe;
 mod process;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
+
+use wattrace_schema::TimestampNs;
 
 use crate::Context;
 use crate::live::Release;
@@ -13,9 +16,10 @@ use crate::load::{Load, Say, Sent};
 use crate::recording::{RecordError, Recording};
 use crate::store::{Joined, Stage, StoreError};
 
+use probe::Look;
 pub use probe::Probe;
 pub use process::ExitReason;
-use process::{Group, shell};
+use process::{Group, NOWHERE, next_number, shell};
 
 /// What the lifecycle waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +28,10 @@ pub enum Event {
     Interrupted,
     /// The recording can no longer be written.
     RecordingFailed,
-    /// A command has ended.
+    /// A command, or the sending of requests, has ended.
     Exited {
-        /// Which: the number it was started under.
-        command: u32,
+        /// Which; no two of a program have the same.
+        number: u64,
         /// How.
         reason: ExitReason,
     },
@@ -105,12 +109,6 @@ impl From<StoreError> for Cut {
     }
 }
 
-/// Number of the service among the commands; those after it send requests.
-const SERVICE: u32 = 0;
-
-/// Number under which the end of requests that are sent from here is told; no command has it.
-const SENDING: u32 = u32::MAX;
-
 /// Time between looks at the release of power and memory.
 const RELEASE_POLL: Duration = Duration::from_millis(100);
 
@@ -136,7 +134,6 @@ pub fn run(
         sender,
         say,
         service: None,
-        commands: 0,
         formal_code: None,
     };
     let cut = procedure.measure().err();
@@ -174,7 +171,6 @@ struct Procedure<'a> {
     sender: &'a Sender<Event>,
     say: &'a Say<'a>,
     service: Option<Group>,
-    commands: u32,
     formal_code: Option<u8>,
 }
 
@@ -205,24 +201,40 @@ impl Procedure<'_> {
     fn launch(&mut self) -> Result<(), Cut> {
         let log = self.recording.path().command_log();
         self.recording.stamp(Stage::Launch)?;
-        let service = Group::start(&self.plan.command, &log, SERVICE, self.sender)
+        let service = Group::start(&self.plan.command, &log, self.sender)
             .map_err(|error| Cut::Failed(format!("cannot start COMMAND: {error}")))?;
         self.service = Some(service);
         (self.say)(&format!("launched; its output goes to {}", log.display()));
         if let Some(probe) = &self.plan.ready {
-            let deadline = Instant::now() + self.plan.ready_wait;
-            let mut watch = probe.watch(&log);
-            while !watch.is_ready() {
-                if Instant::now() >= deadline {
-                    let seconds = self.plan.ready_wait.as_secs_f64();
-                    return Err(Cut::Failed(format!("COMMAND was not ready after {seconds} s")));
-                }
-                self.wait(probe::POLL, None)?;
-            }
+            self.wait_until_ready(probe, &log)?;
         }
         self.recording.stamp(Stage::Ready)?;
         (self.say)("ready");
         Ok(())
+    }
+
+    fn wait_until_ready(&self, probe: &Probe, log: &Path) -> Result<(), Cut> {
+        let deadline = Instant::now() + self.plan.ready_wait;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let mut watch = probe.watch(log);
+        loop {
+            let is_ready = match watch.look() {
+                Look::Ready => true,
+                Look::NotYet => false,
+                Look::Command(text) => {
+                    let reason = self.command(text, Path::new(NOWHERE), left())?;
+                    reason.is_some_and(|reason| reason.code() == 0)
+                }
+            };
+            if is_ready {
+                return Ok(());
+            }
+            if left().is_zero() {
+                let seconds = self.plan.ready_wait.as_secs_f64();
+                return Err(Cut::Failed(format!("COMMAND was not ready after {seconds} s")));
+            }
+            self.wait(probe::POLL.min(left()), None)?;
+        }
     }
 
     fn warm_up(&mut self) -> Result<(), Cut> {
@@ -242,7 +254,7 @@ impl Procedure<'_> {
         let Some(warmup) = &self.plan.warmup else { return Ok(()) };
         self.recording.stamp(Stage::WarmupStart)?;
         for number in 1..=self.plan.warmup_count {
-            let reason = self.command(warmup, "warmup.log")?;
+            let reason = self.requests(warmup, "warmup.log")?;
             if reason.code() != 0 {
                 return Err(Cut::Failed(format!("warm-up request {number} failed: {reason}")));
             }
@@ -255,8 +267,7 @@ impl Procedure<'_> {
         (self.say)("formal window");
         if let Some(load) = &self.plan.load {
             let (sent, waited) = self.drive(load, Load::formal);
-            let now = self.recording.context().clock.now();
-            self.recording.stamp_at(Stage::FormalEnd, sent.last_end.unwrap_or(now))?;
+            self.end_formal(sent.last_end)?;
             waited?;
             return match sent.failure() {
                 Some(failure) => Err(Cut::Failed(failure)),
@@ -264,41 +275,52 @@ impl Procedure<'_> {
             };
         }
         let result = match &self.plan.formal {
-            Formal::Command(text) => self.command(text, "formal.log").map(|reason| {
+            Formal::Command(text) => self.requests(text, "formal.log").map(|reason| {
                 self.formal_code = Some(reason.code());
                 (reason.code() != 0).then(|| format!("the formal requests failed: {reason}"))
             }),
             Formal::Time(time) => self.wait(*time, None).map(|_| None),
             Formal::UntilExit => match self.wait_forever() {
                 Cut::Exited(reason) => {
-                    self.recording.stamp(Stage::FormalEnd)?;
+                    self.end_formal(None)?;
                     return Err(Cut::Finished(reason));
                 }
                 other => Err(other),
             },
         };
-        self.recording.stamp(Stage::FormalEnd)?;
+        self.end_formal(None)?;
         match result? {
             Some(failure) => Err(Cut::Failed(failure)),
             None => Ok(()),
         }
     }
 
-    /// Runs a shell command to its end.
-    fn command(&mut self, text: &str, log: &str) -> Result<ExitReason, Cut> {
-        self.commands += 1;
-        let number = self.commands;
-        let log = self.recording.logs().join(log);
-        let mut group = Group::start(&shell(text), &log, number, self.sender)
-            .map_err(|error| Cut::Failed(format!("cannot start \"{text}\": {error}")))?;
-        match self.wait(Duration::MAX, Some(number)) {
-            Ok(Some(reason)) => Ok(reason),
-            Ok(None) => Ok(ExitReason::Unknown),
-            Err(cut) => {
-                group.end(Duration::ZERO);
-                Err(cut)
-            }
+    /// Ends the formal window with the last request that was sent from here, else now. What others still
+    /// send through a proxy is broken off before, so that no request lies outside.
+    fn end_formal(&self, last: Option<TimestampNs>) -> Result<(), StoreError> {
+        let others_may_end_later = self.recording.close_proxies();
+        match last {
+            Some(last) if !others_may_end_later => self.recording.stamp_at(Stage::FormalEnd, last),
+            _ => self.recording.stamp(Stage::FormalEnd).map(drop),
         }
+    }
+
+    /// Runs a shell command that sends requests to its end; its output goes to this log of the run.
+    fn requests(&self, text: &str, log: &str) -> Result<ExitReason, Cut> {
+        let log = self.recording.logs().join(log);
+        let reason = self.command(text, &log, Duration::MAX)?;
+        Ok(reason.unwrap_or(ExitReason::Unknown))
+    }
+
+    /// Runs a shell command to its end, or to that of `limit`, after which it is killed and gives `None`.
+    fn command(&self, text: &str, log: &Path, limit: Duration) -> Result<Option<ExitReason>, Cut> {
+        let mut group = Group::start(&shell(text), log, self.sender)
+            .map_err(|error| Cut::Failed(format!("cannot start \"{text}\": {error}")))?;
+        let waited = self.wait(limit, Some(group.number()));
+        if !matches!(waited, Ok(Some(_))) {
+            group.end(Duration::ZERO);
+        }
+        waited
     }
 
     /// Sends the requests of a stage from a thread of its own, while this one waits for what may cut it
@@ -308,15 +330,16 @@ impl Procedure<'_> {
         load: &Load,
         stage: fn(&Load, &Context, &Say<'_>) -> Sent,
     ) -> (Sent, Result<(), Cut>) {
+        let number = next_number();
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 let sent = stage(load, self.recording.context(), self.say);
                 // This thread's other end waits for it below.
-                let event = Event::Exited { command: SENDING, reason: ExitReason::Code(0) };
+                let event = Event::Exited { number, reason: ExitReason::Code(0) };
                 let _ = self.sender.send(event);
                 sent
             });
-            let waited = self.wait(Duration::MAX, Some(SENDING)).map(drop);
+            let waited = self.wait(Duration::MAX, Some(number)).map(drop);
             if waited.is_err() {
                 load.cancel();
             }
@@ -327,9 +350,10 @@ impl Procedure<'_> {
         })
     }
 
-    /// Waits for `time`, or until command `number` ends, which gives how. The end of the service, a
-    /// signal and a failed recording cut it short.
-    fn wait(&self, time: Duration, number: Option<u32>) -> Result<Option<ExitReason>, Cut> {
+    /// Waits for `time`, or until what has the number `awaited` ends, which gives how. The end of the
+    /// service, a signal and a failed recording cut it short.
+    fn wait(&self, time: Duration, awaited: Option<u64>) -> Result<Option<ExitReason>, Cut> {
+        let service = self.service.as_ref().map(Group::number);
         let deadline = Instant::now().checked_add(time);
         loop {
             let event = match deadline {
@@ -342,8 +366,10 @@ impl Procedure<'_> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
                 Ok(Event::Interrupted) => return Err(Cut::Interrupted),
                 Ok(Event::RecordingFailed) => return Err(Cut::RecordingFailed),
-                Ok(Event::Exited { command: SERVICE, reason }) => return Err(Cut::Exited(reason)),
-                Ok(Event::Exited { command, reason }) if Some(command) == number => {
+                Ok(Event::Exited { number, reason }) if Some(number) == service => {
+                    return Err(Cut::Exited(reason));
+                }
+                Ok(Event::Exited { number, reason }) if Some(number) == awaited => {
                     return Ok(Some(reason));
                 }
                 Ok(Event::Exited { .. }) => (),

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Time between looks.
@@ -89,6 +88,17 @@ impl Probe {
     }
 }
 
+/// What one look shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look<'a> {
+    /// The service is ready.
+    Ready,
+    /// It is not.
+    NotYet,
+    /// This shell command shows it. It may take long, so whoever waits for other things as well runs it.
+    Command(&'a str),
+}
+
 /// A probe at work.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
@@ -101,20 +111,13 @@ pub(super) struct Watch<'a> {
 
 impl Watch<'_> {
     /// Looks once.
-    pub(super) fn is_ready(&mut self) -> bool {
-        match self.probe {
+    pub(super) fn look(&mut self) -> Look<'_> {
+        let is_ready = match self.probe {
             Probe::Url(url) => url.is_ok(),
-            Probe::Command(text) => {
-                let status = Command::new("sh")
-                    .args(["-c", text])
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .status();
-                status.is_ok_and(|status| status.success())
-            }
             Probe::Log(text) => self.is_in_log(text.as_bytes()).unwrap_or(false),
-        }
+            Probe::Command(text) => return Look::Command(text),
+        };
+        if is_ready { Look::Ready } else { Look::NotYet }
     }
 
     fn is_in_log(&mut self, text: &[u8]) -> std::io::Result<bool> {
@@ -182,9 +185,10 @@ mod tests {
         });
         let probe = Probe::Url(format!("http://{address}/health").parse().unwrap());
         let mut watch = probe.watch(Path::new("none"));
-        assert_eq!([watch.is_ready(), watch.is_ready()], [false, true]);
+        assert_eq!(watch.look(), Look::NotYet);
+        assert_eq!(watch.look(), Look::Ready);
         assert_eq!(server.join().unwrap()[0], "GET /health HTTP/1.1\r\n");
-        assert!(!watch.is_ready(), "nobody listens any more");
+        assert_eq!(watch.look(), Look::NotYet, "nobody listens any more");
     }
 
     #[test]
@@ -193,10 +197,10 @@ mod tests {
         let log = folder.path().join("command.log");
         let probe = Probe::Log("startup complete".to_owned());
         let mut watch = probe.watch(&log);
-        assert!(!watch.is_ready(), "there is no log yet");
+        assert_eq!(watch.look(), Look::NotYet, "there is no log yet");
         std::fs::write(&log, "loading\nstartup com").unwrap();
-        assert!(!watch.is_ready());
+        assert_eq!(watch.look(), Look::NotYet);
         std::fs::write(&log, "loading\nstartup complete.\n").unwrap();
-        assert!(watch.is_ready());
+        assert_eq!(watch.look(), Look::Ready);
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,27 @@ pub(super) fn shell(text: &str) -> Vec<String> {
 /// for them, and its environment may be shown to others.
 const LOG_INS: [&str; 3] = ["WATTRACE_REDFISH_", "WATTRACE_IPMI_", "WATTRACE_SNMP_"];
 
+/// The command of these words, without input and without the log-ins.
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if LOG_INS.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A file that keeps nothing, for output that nobody needs.
+pub(super) const NOWHERE: &str = "/dev/null";
+
+/// A number that nothing started by this program had before.
+pub(super) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Time between looks at whether a process group has gone.
 const GONE_POLL: Duration = Duration::from_millis(20);
 
@@ -71,6 +93,7 @@ const GONE_POLL: Duration = Duration::from_millis(20);
 /// when its turn comes.
 #[derive(Debug)]
 pub(super) struct Group {
+    number: u64,
     leader: Pid,
     exited: Receiver<()>,
     is_reaped: bool,
@@ -78,23 +101,11 @@ pub(super) struct Group {
 
 impl Group {
     /// Starts `words`, whose output is appended to the file `log`. Its end is sent as
-    /// [`Event::Exited`] with `number`.
-    pub(super) fn start(
-        words: &[String],
-        log: &Path,
-        number: u32,
-        sender: &Sender<Event>,
-    ) -> io::Result<Self> {
+    /// [`Event::Exited`] with its number.
+    pub(super) fn start(words: &[String], log: &Path, sender: &Sender<Event>) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
-        let mut command = Command::new(&words[0]);
-        for (name, _) in std::env::vars_os() {
-            if LOG_INS.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
-        let mut child = command
-            .args(&words[1..])
-            .stdin(Stdio::null())
+        let number = next_number();
+        let mut child = command(words)
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
@@ -108,10 +119,15 @@ impl Group {
                 let reason = ExitReason::of(&child.wait());
                 // Nobody may wait any more for either.
                 let _ = gone.send(());
-                let _ = sender.send(Event::Exited { command: number, reason });
+                let _ = sender.send(Event::Exited { number, reason });
             },
         )?;
-        Ok(Self { leader, exited, is_reaped: false })
+        Ok(Self { number, leader, exited, is_reaped: false })
+    }
+
+    /// The number under which its end is told.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`

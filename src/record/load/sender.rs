@@ -10,8 +10,8 @@ use wattrace_schema::{RequestStage, RequestStatus, TimestampNs};
 use super::client::Client;
 use super::requests::{Form, LoadRequest, RequestSet, check_extra};
 use super::{Arrival, LoadError, LoadOptions, RequestSource, Say, schedule};
-use crate::Context;
 use crate::sampler::Punctuality;
+use crate::{Context, redact};
 
 /// Stack of a thread that sends one request: enough for the handshake of an encrypted connection.
 const STACK: usize = 512 << 10;
@@ -175,7 +175,7 @@ impl Load {
         let seed = self.options.seed;
         context.note(format!("load: requests to {}, {arrival}, seed {seed}", self.client.url()));
         if !self.options.extra.is_empty() {
-            let extra = Value::Object(self.options.extra.clone());
+            let extra = redact::json(Value::Object(self.options.extra.clone()));
             context.note(format!("load: fields added to every request: {extra}"));
         }
         self.set.notes().iter().for_each(|note| context.note(note.clone()));

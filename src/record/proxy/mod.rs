@@ -78,6 +78,29 @@ impl ProxyRoute {
     pub fn new(listen: &str, url: &str) -> Result<Self, ProxyError> {
         Ok(Self { listen: listen_address(listen)?, server: server(url)? })
     }
+
+    /// Whether requests to this address arrive at the proxy. A proxy that chooses a port itself is known
+    /// to nobody yet.
+    #[must_use]
+    pub fn takes(&self, url: &str) -> bool {
+        let Ok(given) = url.parse::<ureq::http::Uri>() else { return false };
+        let (Some(host), port) = (given.host(), given.port_u16().unwrap_or(80)) else {
+            return false;
+        };
+        if port != self.listen.port() {
+            return false;
+        }
+        let found = (host.trim_matches(['[', ']']), port).to_socket_addrs();
+        found.into_iter().flatten().any(|address| {
+            address.ip() == self.listen.ip()
+                || self.listen.ip().is_unspecified() && is_of_this_machine(address.ip())
+        })
+    }
+}
+
+/// Only an address of this machine can be listened at.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    TcpListener::bind((ip, 0)).is_ok()
 }
 
 impl FromStr for ProxyRoute {

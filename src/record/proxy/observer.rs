@@ -29,7 +29,7 @@ pub(super) enum Ending {
     ClientGone,
     /// The server could not be reached.
     Unreachable,
-    /// The recording ended.
+    /// The measurement ended.
     Stopped,
 }
 
@@ -303,7 +303,7 @@ impl Connection {
         }
         let (status, cause) = match ending {
             Ending::Unreachable => (RequestStatus::Error, "the server could not be reached"),
-            Ending::Stopped => (RequestStatus::Cancelled, "the recording ended"),
+            Ending::Stopped => (RequestStatus::Cancelled, "the measurement ended"),
             Ending::ClientGone => (RequestStatus::Cancelled, CLIENT_CLOSED),
             // A server that hears that the client has gone ends the answer there.
             _ if self.is_client_done => (RequestStatus::Cancelled, CLIENT_CLOSED),

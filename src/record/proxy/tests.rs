@@ -250,7 +250,7 @@ fn the_end_of_the_recording_breaks_off_what_still_passes() {
     assert_eq!(rows.len(), 1);
     assert_eq!(
         row_facts(&rows[0]),
-        (RequestStatus::Cancelled, Some("the recording ended"), None, Some(0))
+        (RequestStatus::Cancelled, Some("the measurement ended"), None, Some(0))
     );
 }
 
