@@ -67,7 +67,7 @@ impl Clock for Engine {
 fn follow(engine: Arc<Engine>) -> (Vec<StepRow>, Vec<String>) {
     let log = engine.log.clone();
     let context = Arc::new(Context::new(engine));
-    steps::run(&context, StepsSource::from_start(&log, None));
+    steps::run(&context, StepsSource::from_start(&log, None), 0, 1);
     assert!(context.failures().is_empty(), "{:?}", context.failures());
     (context.sink.take().steps, context.take_notes())
 }
