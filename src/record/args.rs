@@ -155,7 +155,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SHELL", group = "ready")]
     pub(crate) ready_command: Option<String>,
     /// Ready when the output of COMMAND holds this text
-    #[arg(long, value_name = "TEXT", group = "ready")]
+    #[arg(long, value_name = "TEXT", group = "ready", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) ready_log: Option<String>,
     /// Seconds to wait until it is ready
     #[arg(long, value_name = "S", default_value = "1800", value_parser = seconds)]

@@ -45,7 +45,7 @@ pub(super) fn record(
     // If writing failed before, its error says more than the stamp's.
     let joined = recording.finish()?;
     stamped?;
-    report(&joined, shared)?;
+    report(&joined, &[], shared)?;
     // Without another end, Ctrl-C is how a recording is meant to end.
     let is_cut = was_interrupted && (seconds.is_some() || pid.is_some());
     Ok(exit_code(&joined, is_cut, false).code())

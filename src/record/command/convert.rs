@@ -14,6 +14,6 @@ pub(crate) fn run(args: &Convert, shared: &Shared) -> Result<u8, Failure> {
             | StoreError::Empty { .. } => Failure::no_input(error),
             other => other.into(),
         })?;
-    report(&joined, shared)?;
+    report(&joined, &[], shared)?;
     Ok(exit_code(&joined, false, false).code())
 }

@@ -21,7 +21,8 @@ use wattrace_record::source::{
 };
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
-use wattrace_record::{Description, Recording, RecordingOptions, redact};
+use wattrace_record::{Description, FailureCount, Recording, RecordingOptions, redact};
+use wattrace_schema::RunManifest;
 
 use crate::args::{self, Shared};
 use crate::exit::{Exit, Failure, to_stderr};
@@ -172,6 +173,12 @@ fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
     let ignored = ignored_signals();
     let is_heard = |signal: &c_int| *signal == SIGTERM || ignored & (1 << (signal - 1)) == 0;
+    if !is_heard(&SIGINT) {
+        // Shells do so for what they start with `&`.
+        to_stderr(
+            "note: Ctrl-C is ignored, as whoever started this asked; SIGTERM ends the recording",
+        );
+    }
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heard);
     let mut signals = Signals::new(heard).context("cannot wait for Ctrl-C and SIGTERM")?;
     // It comes with a write beyond a limit of file sizes and would end the program. Once it is heard, that
@@ -191,10 +198,7 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
 
 /// Says how a procedure came out; gives the exit code, whatever the commands that it ran had.
 fn finish(outcome: &Outcome, shared: &Shared) -> Result<Exit, Failure> {
-    for failure in &outcome.failures {
-        to_stderr(&format!("warning: {failure}"));
-    }
-    report(&outcome.joined, shared)?;
+    report(&outcome.joined, &outcome.failures, shared)?;
     Ok(exit_code(&outcome.joined, outcome.was_interrupted, !outcome.failures.is_empty()))
 }
 
@@ -205,8 +209,8 @@ fn ignored_signals() -> u64 {
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Says what was written, and what of it was lost.
-fn report(joined: &Joined, shared: &Shared) -> Result<(), Failure> {
+/// Says what was written, what of it was lost, and what of the procedure failed.
+fn report(joined: &Joined, failures: &[String], shared: &Shared) -> Result<(), Failure> {
     if shared.json {
         let cost = &joined.manifest.recorder_cost;
         let value = serde_json::json!({
@@ -216,15 +220,19 @@ fn report(joined: &Joined, shared: &Shared) -> Result<(), Failure> {
             "rows": joined.manifest.files.iter().map(|(name, entry)| (name, entry.rows))
                 .collect::<std::collections::BTreeMap<_, _>>(),
             "losses": joined.losses,
+            "failures": failures,
             "recorder_cost": cost,
         });
         use std::io::Write as _;
         writeln!(std::io::stdout(), "{value:#}")?;
     }
-    for loss in &joined.losses {
-        to_stderr(&format!("warning: {loss}"));
+    for warning in failures.iter().chain(&joined.losses) {
+        to_stderr(&format!("warning: {warning}"));
     }
     if !shared.quiet {
+        for failed in failed_reads(&joined.manifest) {
+            to_stderr(&format!("warning: {failed}"));
+        }
         let rows: Vec<_> = joined
             .manifest
             .files
@@ -234,6 +242,32 @@ fn report(joined: &Joined, shared: &Shared) -> Result<(), Failure> {
         to_stderr(&format!("wrote {}: {}", joined.run.display(), rows.join(", ")));
     }
     Ok(())
+}
+
+/// Causes of failed reads that are said at the end; all are in `recorder_cost` of `run.json`.
+const CAUSES_SAID: usize = 5;
+
+/// The most frequent causes for which values are missing from the run.
+fn failed_reads(manifest: &RunManifest) -> Vec<String> {
+    let cost = manifest.recorder_cost.as_ref();
+    let failures = cost.and_then(|cost| cost["failures"].as_array());
+    let mut failures: Vec<FailureCount> = failures
+        .into_iter()
+        .flatten()
+        .filter_map(|failure| serde_json::from_value(failure.clone()).ok())
+        .collect();
+    failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+    let left_out = failures.len().saturating_sub(CAUSES_SAID);
+    failures.truncate(CAUSES_SAID);
+    let said = |FailureCount { source, device, cause, count }: FailureCount| {
+        let place = if device.is_empty() { source } else { format!("{source} {device}") };
+        format!("{place}: {cause} ({count} times)")
+    };
+    let mut said: Vec<String> = failures.into_iter().map(said).collect();
+    if left_out > 0 {
+        said.push(format!("{left_out} further causes are in recorder_cost of run.json"));
+    }
+    said
 }
 
 /// The exit code of a run that was written.

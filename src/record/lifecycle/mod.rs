@@ -135,9 +135,10 @@ pub fn run(
         say,
         service: None,
         formal_code: None,
+        was_interrupted: false,
     };
     let cut = procedure.measure().err();
-    let was_interrupted = matches!(cut, Some(Cut::Interrupted));
+    procedure.was_interrupted = matches!(cut, Some(Cut::Interrupted));
     let mut failures = Vec::new();
     let mut service_exit = None;
     match cut {
@@ -150,8 +151,8 @@ pub fn run(
         Some(Cut::Store(error)) => say(&format!("warning: {error}")),
         Some(Cut::Interrupted | Cut::RecordingFailed) | None => (),
     }
-    failures.extend(procedure.end(service_exit.is_some(), was_interrupted));
-    let formal_code = procedure.formal_code;
+    failures.extend(procedure.end(service_exit.is_some()));
+    let (formal_code, was_interrupted) = (procedure.formal_code, procedure.was_interrupted);
     for failure in &failures {
         recording.context().note(failure.clone());
     }
@@ -172,6 +173,7 @@ struct Procedure<'a> {
     say: &'a Say<'a>,
     service: Option<Group>,
     formal_code: Option<u8>,
+    was_interrupted: bool,
 }
 
 impl Procedure<'_> {
@@ -385,7 +387,7 @@ impl Procedure<'_> {
     }
 
     /// Shuts the service down, waits for the release, and stamps both. Says what went wrong.
-    fn end(&mut self, has_exited: bool, was_interrupted: bool) -> Vec<String> {
+    fn end(&mut self, has_exited: bool) -> Vec<String> {
         let mut failures = Vec::new();
         let Some(mut service) = self.service.take() else {
             self.stamp(Stage::MonitorEnd);
@@ -402,19 +404,18 @@ impl Procedure<'_> {
         // What COMMAND started and left behind would keep the boards busy.
         service.end(Duration::ZERO);
         if !self.recording.context().sink.is_closed() {
-            failures.extend(self.release(was_interrupted));
+            failures.extend(self.release());
         }
         self.stamp(Stage::MonitorEnd);
         failures
     }
 
-    /// Waits until memory is free and every board was near its idle power for long enough. After a
-    /// Ctrl-C this goes on; a second one ends it.
-    fn release(&self, was_interrupted: bool) -> Option<String> {
+    /// Waits until memory is free and every board was near its idle power for long enough. A
+    /// Ctrl-C before goes on to here; one that comes now ends the wait.
+    fn release(&mut self) -> Option<String> {
         let live = self.recording.live();
         live.begin_release();
-        let hint = if was_interrupted { " (Ctrl-C again to skip)" } else { "" };
-        (self.say)(&format!("waiting for the release{hint}"));
+        (self.say)("waiting for the release (Ctrl-C skips it)");
         let hold_ns = i64::try_from(self.plan.release_hold.as_nanos()).unwrap_or(i64::MAX);
         let deadline = Instant::now() + self.plan.release_wait;
         let mut is_memory_open = true;
@@ -438,8 +439,9 @@ impl Procedure<'_> {
                 let seconds = self.plan.release_wait.as_secs_f64();
                 return Some(format!("power was not back at idle {seconds} s after the end"));
             }
-            if matches!(self.wait(RELEASE_POLL, None), Err(Cut::Interrupted | Cut::RecordingFailed))
-            {
+            let cut = self.wait(RELEASE_POLL, None).err();
+            if matches!(cut, Some(Cut::Interrupted | Cut::RecordingFailed)) {
+                self.was_interrupted |= matches!(cut, Some(Cut::Interrupted));
                 return Some("the wait for the release was cut short".to_owned());
             }
         }

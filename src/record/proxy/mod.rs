@@ -51,6 +51,9 @@ pub enum ProxyError {
          http://127.0.0.1:8002"
     )]
     Encrypted { url: String, host: String, port: u16 },
+    /// It would forward to itself.
+    #[error("{listen} is where the proxy listens; expected another address as its server")]
+    Loop { listen: SocketAddr },
     /// The host of the server is not known.
     #[error("cannot find the host \"{host}\"")]
     Host {
@@ -76,7 +79,11 @@ impl ProxyRoute {
     /// # Errors
     /// When either cannot be used.
     pub fn new(listen: &str, url: &str) -> Result<Self, ProxyError> {
-        Ok(Self { listen: listen_address(listen)?, server: server(url)? })
+        let route = Self { listen: listen_address(listen)?, server: server(url)? };
+        if route.takes(url) {
+            return Err(ProxyError::Loop { listen: route.listen });
+        }
+        Ok(route)
     }
 
     /// Whether requests to this address arrive at the proxy. A proxy that chooses a port itself is known
