@@ -10,6 +10,7 @@ pub(crate) mod run;
 use std::ffi::c_int;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
@@ -22,7 +23,7 @@ use wattrace_record::source::{
 };
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
-use wattrace_record::{Description, Recording, RecordingOptions};
+use wattrace_record::{Description, OpenSources, Recording, RecordingOptions};
 
 use crate::args::{self, Shared};
 use crate::exit::{Exit, Failure, to_stderr};
@@ -48,6 +49,9 @@ fn runs_no_command(args: &args::Recording) -> Result<(), Failure> {
     }
 }
 
+/// Whether a signal ends the program on the spot, since there is nothing to finish.
+static ENDS_AT_ONCE: AtomicBool = AtomicBool::new(false);
+
 /// What the command waits for: Ctrl-C, SIGTERM and a closed terminal arrive there.
 fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
     let (sender, events) = channel();
@@ -62,7 +66,11 @@ fn begin(
     shared: &Shared,
 ) -> Result<Recording, Failure> {
     let failed = sender.clone();
-    let recording = Recording::start(options, Arc::new(SystemClock), move || {
+    // Nothing is written before the sources are open, and they may take long to fail.
+    ENDS_AT_ONCE.store(true, Ordering::SeqCst);
+    let opened = OpenSources::open(options);
+    ENDS_AT_ONCE.store(false, Ordering::SeqCst);
+    let recording = Recording::begin(options, opened?, Arc::new(SystemClock), move || {
         // If nobody listens any more, the end of the recording meets the error by itself.
         let _ = failed.send(Event::RecordingFailed);
     })?;
@@ -170,6 +178,10 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(
         move || {
             for _ in signals.forever() {
+                if ENDS_AT_ONCE.load(Ordering::SeqCst) {
+                    to_stderr("interrupted while the power sources were being opened");
+                    std::process::exit(Exit::Interrupted.code().into());
+                }
                 if sender.send(Event::Interrupted).is_err() {
                     return;
                 }
