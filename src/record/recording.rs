@@ -646,3 +646,64 @@ fn measured_accelerators(sources: &[OpenSource]) -> u32 {
         boards => boards,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wattrace_trace::PowerRow;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::source::{Reading, Stream};
+
+    /// A board whose driver hangs in the first read, until the other end of the channel has gone.
+    #[derive(Debug)]
+    struct Hanging {
+        streams: Vec<Stream>,
+        until: Receiver<()>,
+    }
+
+    impl PowerSource for Hanging {
+        fn streams(&self) -> &[Stream] {
+            &self.streams
+        }
+
+        fn read(&mut self, _clock: &dyn Clock, _readings: &mut Vec<Reading>) {
+            let _ = self.until.recv();
+        }
+    }
+
+    #[test]
+    fn a_source_that_hangs_does_not_keep_the_recording_from_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RecordingOptions {
+            out: folder.path().join("archive/run"),
+            power: Vec::new(),
+            intervals_ms: Vec::new(),
+            source: SourceOptions::default(),
+            steps: Vec::new(),
+            metrics: Vec::new(),
+            metrics_interval: Duration::from_secs(1),
+            proxies: Vec::new(),
+            description: Description::default(),
+            flush: Duration::from_secs(3600),
+            keep_free_bytes: 0,
+            command: String::new(),
+        };
+        let mut stream = Stream::new("bmc", Scope::Node, wattrace_schema::Reading::Instant);
+        stream.devices.push("node".to_owned());
+        let (keep, until) = channel();
+        let source = Box::new(Hanging { streams: vec![stream], until });
+        let sources = OpenSources(vec![("bmc".to_owned(), 100.0, source)]);
+        let recording = Recording::begin(&options, sources, Arc::new(SystemClock), || ()).unwrap();
+        // What came before is not lost.
+        let t_ns = recording.context().clock.now().nanos();
+        let (source, device) = ("bmc".to_owned(), "node".to_owned());
+        let row = PowerRow { t_ns, source, device, power_w: Some(500.0), ..PowerRow::default() };
+        recording.context().sink.power([row]).unwrap();
+        let joined = recording.finish().unwrap();
+        drop(keep);
+        let notes = joined.manifest.provenance.notes;
+        assert_eq!(joined.manifest.files["power.parquet"].rows, 1);
+        assert!(format!("{notes:?}").contains("bmc did not end within 10 s"), "{notes:?}");
+    }
+}

@@ -180,6 +180,7 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
             for _ in signals.forever() {
                 if ENDS_AT_ONCE.load(Ordering::SeqCst) {
                     to_stderr("interrupted while the power sources were being opened");
+                    #[expect(clippy::exit, reason = "the main thread waits for an answer")]
                     std::process::exit(Exit::Interrupted.code().into());
                 }
                 if sender.send(Event::Interrupted).is_err() {
