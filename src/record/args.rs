@@ -65,7 +65,8 @@ pub(crate) struct Recording {
     /// for power objects of APC and Raritan, W for others unless given
     #[arg(long, value_name = "SOURCE")]
     pub(crate) power: Vec<SourceSpecification>,
-    /// Time between reads of a power source, such as nvml=50 (default: 100 for boards, else 1000).
+    /// Time between reads of a power source, such as nvml=50 (default: 100 for boards
+    /// that this machine reads itself, nvml and amd, else 1000).
     /// Where several have one name, it is for all of them, and replay-2=50 for the second alone
     #[arg(long, value_name = "SOURCE=MS", value_parser = interval)]
     pub(crate) interval: Vec<(String, f64)>,

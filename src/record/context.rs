@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use wattrace_schema::RequestStage;
 
 use crate::clock::{Clock, RunClock};
+use crate::cost::process_cpu_time;
 use crate::{Sink, Stop};
 
 /// Different causes kept for one source; further ones are counted together.
@@ -53,6 +54,8 @@ pub struct Context {
     helper_cpu_ns: AtomicU64,
     /// Completions that proxies saw so far, which numbers them.
     pub(crate) proxied: AtomicU64,
+    /// What the program had used before, such as for the runs of a sweep before this one.
+    cpu_before: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +78,7 @@ impl Context {
             formal_start_ns: AtomicI64::new(i64::MAX),
             helper_cpu_ns: AtomicU64::new(0),
             proxied: AtomicU64::new(0),
+            cpu_before: process_cpu_time(),
         }
     }
 
@@ -150,6 +154,12 @@ impl Context {
         self.helper_cpu_ns.fetch_add(time_ns, Ordering::Relaxed);
     }
 
+    /// Processor time of this program since the context was made.
+    #[must_use]
+    pub fn own_cpu(&self) -> Duration {
+        process_cpu_time().saturating_sub(self.cpu_before)
+    }
+
     /// Processor time of all programs that power sources ran.
     #[must_use]
     pub fn helper_cpu(&self) -> Duration {
@@ -165,6 +175,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::clock::SystemClock;
+
+    #[test]
+    fn the_processor_time_of_a_recording_is_its_own() {
+        let before = Context::new(Arc::new(SystemClock));
+        while before.own_cpu() < Duration::from_millis(50) {}
+        let context = Context::new(Arc::new(SystemClock));
+        assert!(before.own_cpu() >= context.own_cpu() + Duration::from_millis(50));
+    }
 
     #[test]
     fn what_is_remembered_of_failures_and_notes_is_bounded() {

@@ -18,12 +18,12 @@ pub struct Cost {
     /// Processor time of the recorder, user and system, with that of `helper_cpu_s` but without the
     /// commands of the lifecycle, s.
     pub cpu_s: f64,
+    /// The same as a share of one core.
+    pub cpu_percent: f64,
     /// Processor time of programs that power sources keep running, such as `ipmitool`, s.
     #[serde(default)]
     pub helper_cpu_s: f64,
-    /// The same as a share of one core.
-    pub cpu_percent: f64,
-    /// Largest resident memory, B.
+    /// Largest resident memory since the program started, B; in a sweep, of this run and those before.
     pub peak_resident_bytes: Option<u64>,
     /// Bytes of segments and journal.
     pub bytes_written: u64,
@@ -38,25 +38,25 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What was used up to now. Processor time counts from the start of the program; that of helpers is
-    /// given.
+    /// What was used up to now: `own_cpu` by the recorder itself and `helper_cpu` by programs that it runs,
+    /// both since the recording began.
     #[must_use]
     pub fn measure(
         elapsed_ns: i64,
         bytes_written: u64,
+        own_cpu: Duration,
         helper_cpu: Duration,
         punctuality: &Mutex<Punctuality>,
     ) -> Self {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let elapsed_s = elapsed_ns as f64 / 1e9;
         let punctuality = punctuality.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let helper_cpu_s = helper_cpu.as_secs_f64();
-        let cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9 + helper_cpu_s;
+        let cpu_s = own_cpu.as_secs_f64() + helper_cpu_s;
         Self {
             elapsed_s,
             cpu_s,
-            helper_cpu_s,
             cpu_percent: if elapsed_s > 0.0 { 100.0 * cpu_s / elapsed_s } else { 0.0 },
+            helper_cpu_s,
             peak_resident_bytes: peak_resident_bytes(),
             bytes_written,
             ticks: punctuality.ticks,
@@ -65,6 +65,13 @@ impl Cost {
             worst_lateness_ms: punctuality.worst_ns as f64 / 1e6,
         }
     }
+}
+
+/// Processor time of this program since it started.
+pub(crate) fn process_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
+    seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
 /// The line `VmHWM:   12345 kB` of Linux's `/proc/self/status`.

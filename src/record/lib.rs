@@ -26,6 +26,6 @@ pub mod store;
 pub use context::{Context, FailureCount};
 pub use cost::{Cost, HelperCpu};
 pub use describe::{Description, DescriptionError};
-pub use recording::{RecordError, Recording, RecordingOptions};
+pub use recording::{OpenSources, RecordError, Recording, RecordingOptions};
 pub use sink::{Closed, Rows, Sink};
 pub use stop::Stop;

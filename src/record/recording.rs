@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::live::Live;
 use crate::metrics::{self, MetricsAddress};
 use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
-use crate::source::{self, PowerSource, SourceError, SourceOptions, SourceSpecification};
+use crate::source::{self, Devices, PowerSource, SourceError, SourceOptions, SourceSpecification};
 use crate::steps::{self, LogPlace, StepsSource, StepsSpecification};
 use crate::store::{Joined, RunPath, Stage, Store, StoreError};
 
@@ -91,6 +92,21 @@ pub enum RecordError {
         #[source]
         source: std::io::Error,
     },
+    /// Two sources may measure one device under two names, which would be added.
+    #[error(
+        "power sources \"{first}\" and \"{second}\" both tell the power of scope {}, and nothing says whether \
+         of the same device; expected one kind of source for it, and controllers of nodes all by their \
+         address or none",
+        scope.name()
+    )]
+    AmbiguousDevices {
+        /// The earlier source as the command line names it.
+        first: String,
+        /// The later one.
+        second: String,
+        /// What both measure.
+        scope: Scope,
+    },
     /// Two intervals for one name.
     #[error("--interval is given twice for \"{name}\"; expected one interval for each")]
     RepeatedInterval {
@@ -113,25 +129,42 @@ pub struct Recording {
     kind: RunKind,
     /// Raised when the last rows were handed over and the writer should end.
     last_flush: Arc<Stop>,
-    samplers: Vec<JoinHandle<()>>,
-    /// Those that follow logs and ask for metrics.
-    followers: Vec<JoinHandle<()>>,
+    /// Threads that read, with the ids of their sources.
+    samplers: Vec<(String, JoinHandle<()>)>,
+    /// Those that follow logs and ask for metrics, with what they do.
+    followers: Vec<(String, JoinHandle<()>)>,
+    /// Disconnected once all samplers and followers have ended. Only the end of the recording waits for it.
+    all_ended: Mutex<Receiver<()>>,
     proxies: Mutex<Vec<Proxy>>,
     writer: JoinHandle<Result<(), StoreError>>,
 }
 
 impl Recording {
-    /// Opens the power sources, makes the folder of the unfinished run, and begins to read. `failed` is
-    /// called from another thread when the recording can no longer be written.
+    /// Opens the power sources and begins; see [`Recording::begin`].
     ///
     /// # Errors
-    /// [`RecordError`]; nothing is left behind then.
+    /// [`RecordError`].
     pub fn start(
         options: &RecordingOptions,
         clock: Arc<dyn Clock>,
         failed: impl Fn() + Send + 'static,
     ) -> Result<Self, RecordError> {
-        let sources = open_sources(options)?;
+        Self::begin(options, OpenSources::open(options)?, clock, failed)
+    }
+
+    /// Makes the folder of the unfinished run and begins to read. `failed` is called from another thread
+    /// when the recording can no longer be written.
+    ///
+    /// # Errors
+    /// [`RecordError`]. No folder is left behind, except where the system gives no thread for what comes
+    /// after it was made, or a proxy does not begin to serve: then an unfinished run is.
+    pub fn begin(
+        options: &RecordingOptions,
+        sources: OpenSources,
+        clock: Arc<dyn Clock>,
+        failed: impl Fn() + Send + 'static,
+    ) -> Result<Self, RecordError> {
+        let OpenSources(sources) = sources;
         let path = RunPath::new(&options.out)?;
         let logs = open_logs(options, &path)?;
         let context = Arc::new(Context::new(clock));
@@ -157,6 +190,7 @@ impl Recording {
         // The first tick of all sources is the same, so that they sample at the same moments.
         let start_ns = context.clock.clock().monotonic_ns();
         let mut samplers = Vec::new();
+        let (alive, all_ended) = channel();
         for (id, interval_ms, source) in sources {
             let sampler = Sampler::new(
                 source,
@@ -166,8 +200,9 @@ impl Recording {
                 live.clone(),
                 punctuality.clone(),
             );
-            let (name, of_thread) = (id.clone(), context.clone());
-            samplers.push(spawn(&id, move || {
+            let (name, of_thread, alive) = (id.clone(), context.clone(), alive.clone());
+            let handle = spawn(&id, move || {
+                let _alive = alive;
                 if has_priority() {
                     of_thread.note(format!("{name} was read at niceness {SAMPLER_NICENESS}"));
                 }
@@ -176,7 +211,8 @@ impl Recording {
                     of_thread.count_failure(&name, "", "the thread that read it panicked");
                     of_thread.note(format!("{name} was not read to the end: its thread panicked"));
                 }
-            })?);
+            })?;
+            samplers.push((id, handle));
         }
         let writer = Writer {
             context: context.clone(),
@@ -194,7 +230,7 @@ impl Recording {
                 Err(StoreError::Panic)
             })
         })?;
-        let followers = spawn_followers(&context, options, logs)?;
+        let followers = spawn_followers(&context, options, logs, &alive)?;
         for proxy in &proxies {
             proxy.open()?;
         }
@@ -207,6 +243,7 @@ impl Recording {
             last_flush,
             samplers,
             followers,
+            all_ended: Mutex::new(all_ended),
             proxies: Mutex::new(proxies),
             writer,
         })
@@ -300,17 +337,33 @@ impl Recording {
     pub fn finish(self) -> Result<Joined, RecordError> {
         self.close_proxies();
         self.context.stop.raise();
-        for sampler in self.samplers {
+        // Nothing is sent; what comes is that the last thread has let go of its end.
+        let all_ended = self.all_ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let waited = all_ended.recv_timeout(LONGEST_END);
+        let all_ended = waited == Err(RecvTimeoutError::Disconnected);
+        let end = |name: &str, handle: JoinHandle<()>| {
+            if all_ended || handle.is_finished() {
+                return handle.join().is_ok();
+            }
+            self.context.count_failure(name, "", "its thread did not end");
+            self.context.note(format!(
+                "{name} did not end within {} s of the end of the recording; what it read last is missing",
+                LONGEST_END.as_secs()
+            ));
+            true
+        };
+        for (name, sampler) in self.samplers {
             // A panic was noted when it happened.
-            let _ = sampler.join();
+            end(&name, sampler);
         }
-        for follower in self.followers {
-            if follower.join().is_err() {
+        for (name, follower) in self.followers {
+            if !end(&name, follower) {
                 self.context.note("a log or an answer stopped the thread that read it");
             }
         }
         self.context.sink.close();
         self.last_flush.raise();
+        self.context.sink.wake().raise();
         self.writer.join().unwrap_or(Err(StoreError::Panic))?;
         let store = Arc::into_inner(self.store)
             .expect("only the writer had a share of the store, and it has ended")
@@ -323,6 +376,10 @@ impl Recording {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Longest wait for the threads that read, once they were asked to end: a call into a driver that hangs never
+/// returns.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// Time between looks at whether every source was read.
 const FIRST_READS_POLL_NS: i64 = 5_000_000;
@@ -345,7 +402,11 @@ impl Writer {
         let mut is_short_of_space = false;
         let result = loop {
             let due_ns = clock.monotonic_ns() + self.flush_ns;
-            let is_last = clock.wait(&self.last_flush, due_ns);
+            // Looked at first: the flush before may have lowered what was raised for the last one.
+            let is_last = self.last_flush.is_raised() || {
+                let _ = clock.wait(self.context.sink.wake(), due_ns);
+                self.last_flush.is_raised()
+            };
             let flushed = self.flush();
             if is_last || flushed.is_err() {
                 break flushed;
@@ -380,8 +441,13 @@ impl Writer {
         let mut store = self.store();
         let first_ns = self.context.clock.first().monotonic_ns;
         let elapsed_ns = self.context.clock.clock().monotonic_ns() - first_ns;
-        let helper_cpu = self.context.helper_cpu();
-        let cost = Cost::measure(elapsed_ns, store.bytes_written(), helper_cpu, &self.punctuality);
+        let cost = Cost::measure(
+            elapsed_ns,
+            store.bytes_written(),
+            self.context.own_cpu(),
+            self.context.helper_cpu(),
+            &self.punctuality,
+        );
         store.flush(rows, &self.context, cost)
     }
 
@@ -423,6 +489,20 @@ fn spawn<T: Send + 'static>(
 /// A source with its id and the time between its reads, ms.
 type OpenSource = (String, f64, Box<dyn PowerSource>);
 
+/// Power sources that are open and not read yet.
+#[derive(Debug)]
+pub struct OpenSources(Vec<OpenSource>);
+
+impl OpenSources {
+    /// Opens every power source, which may take seconds for each.
+    ///
+    /// # Errors
+    /// [`RecordError`] when one is not there, or does not go with another.
+    pub fn open(options: &RecordingOptions) -> Result<Self, RecordError> {
+        open_sources(options).map(Self)
+    }
+}
+
 /// Opens every source. The second of one name is called `NAME-2`, and so on.
 fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordError> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
@@ -438,10 +518,15 @@ fn open_sources(options: &RecordingOptions) -> Result<Vec<OpenSource>, RecordErr
     }
     check_intervals(&options.intervals_ms, &counts)?;
     let mut sources: Vec<OpenSource> = Vec::new();
+    let mut devices = Devices::default();
     for (specification, number) in numbered {
         let name = specification.name();
         let id = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-        let mut source = source::open(specification, &id, &options.source)?;
+        let source = source::open(specification, &id, &options.source)?;
+        let mut source = devices.admit(specification, &id, source).map_err(|(first, scope)| {
+            let (first, second) = (first.to_string(), specification.to_string());
+            RecordError::AmbiguousDevices { first, second, scope }
+        })?;
         let asked = |asked: &str| options.intervals_ms.iter().find(|(name, _)| name == asked);
         let interval_ms = asked(&format!("{name}-{number}"))
             .or_else(|| asked(name))
@@ -470,20 +555,27 @@ fn spawn_followers(
     context: &Arc<Context>,
     options: &RecordingOptions,
     logs: Vec<StepsSource>,
-) -> Result<Vec<JoinHandle<()>>, RecordError> {
+    alive: &Sender<()>,
+) -> Result<Vec<(String, JoinHandle<()>)>, RecordError> {
     let mut followers = Vec::new();
     let of = u16::try_from(logs.len()).unwrap_or(u16::MAX);
     for (index, log) in (0..of).zip(logs) {
-        let context = context.clone();
-        followers.push(spawn("steps", move || steps::run(&context, log, index, of))?);
+        let (context, alive) = (context.clone(), alive.clone());
+        let handle = spawn("steps", move || {
+            let _alive = alive;
+            steps::run(&context, log, index, of);
+        })?;
+        followers.push(("steps".to_owned(), handle));
     }
     let are_several = options.metrics.len() > 1;
     for address in &options.metrics {
-        let (context, address) = (context.clone(), address.clone());
+        let (context, address, alive) = (context.clone(), address.clone(), alive.clone());
         let interval = options.metrics_interval;
-        followers.push(spawn("metrics", move || {
+        let handle = spawn("metrics", move || {
+            let _alive = alive;
             metrics::run(&context, &address, interval, are_several);
-        })?);
+        })?;
+        followers.push(("metrics".to_owned(), handle));
     }
     Ok(followers)
 }
@@ -559,5 +651,66 @@ fn measured_accelerators(sources: &[OpenSource]) -> u32 {
     match count(Scope::GpuBoard) {
         0 => count(Scope::GpuModule),
         boards => boards,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wattrace_trace::PowerRow;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::source::{Reading, Stream};
+
+    /// A board whose driver hangs in the first read, until the other end of the channel has gone.
+    #[derive(Debug)]
+    struct Hanging {
+        streams: Vec<Stream>,
+        until: Receiver<()>,
+    }
+
+    impl PowerSource for Hanging {
+        fn streams(&self) -> &[Stream] {
+            &self.streams
+        }
+
+        fn read(&mut self, _clock: &dyn Clock, _readings: &mut Vec<Reading>) {
+            let _ = self.until.recv();
+        }
+    }
+
+    #[test]
+    fn a_source_that_hangs_does_not_keep_the_recording_from_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RecordingOptions {
+            out: folder.path().join("archive/run"),
+            power: Vec::new(),
+            intervals_ms: Vec::new(),
+            source: SourceOptions::default(),
+            steps: Vec::new(),
+            metrics: Vec::new(),
+            metrics_interval: Duration::from_secs(1),
+            proxies: Vec::new(),
+            description: Description::default(),
+            flush: Duration::from_secs(3600),
+            keep_free_bytes: 0,
+            command: String::new(),
+        };
+        let mut stream = Stream::new("bmc", Scope::Node, wattrace_schema::Reading::Instant);
+        stream.devices.push("node".to_owned());
+        let (keep, until) = channel();
+        let source = Box::new(Hanging { streams: vec![stream], until });
+        let sources = OpenSources(vec![("bmc".to_owned(), 100.0, source)]);
+        let recording = Recording::begin(&options, sources, Arc::new(SystemClock), || ()).unwrap();
+        // What came before is not lost.
+        let t_ns = recording.context().clock.now().nanos();
+        let (source, device) = ("bmc".to_owned(), "node".to_owned());
+        let row = PowerRow { t_ns, source, device, power_w: Some(500.0), ..PowerRow::default() };
+        recording.context().sink.power([row]).unwrap();
+        let joined = recording.finish().unwrap();
+        drop(keep);
+        let notes = joined.manifest.provenance.notes;
+        assert_eq!(joined.manifest.files["power.parquet"].rows, 1);
+        assert!(format!("{notes:?}").contains("bmc did not end within 10 s"), "{notes:?}");
     }
 }

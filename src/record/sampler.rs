@@ -87,6 +87,8 @@ pub struct Sampler {
     tick: i64,
     /// Kept between reads, so that they need no fresh memory.
     readings: Vec<Reading>,
+    /// Whether the latest read gave nothing of any device.
+    has_failed: bool,
 }
 
 impl Sampler {
@@ -121,14 +123,18 @@ impl Sampler {
             start_ns,
             tick: 0,
             readings: Vec::new(),
+            has_failed: false,
         }
     }
 
     /// Reads at every tick until the recording stops, and once more then, so that the last sample of
-    /// every device lies after whatever was stamped before the stop.
+    /// every device lies after whatever was stamped before the stop. A source that failed just before would
+    /// only hold up the end.
     pub fn run(mut self) {
         while self.next_tick() {}
-        let _ = self.read();
+        if !self.has_failed {
+            let _ = self.read();
+        }
     }
 
     /// Waits for the next tick and reads; false once the recording has stopped.
@@ -166,6 +172,11 @@ impl Sampler {
         self.readings.clear();
         self.source.read(self.context.clock.clock(), &mut self.readings);
         self.context.add_helper_cpu(self.source.take_helper_cpu());
+        let gave_nothing = |reading: &Reading| {
+            let Reading { sample, failures, .. } = reading;
+            sample.power_w.is_none() && sample.energy_j.is_none() && !failures.is_empty()
+        };
+        self.has_failed = !self.readings.is_empty() && self.readings.iter().all(gave_nothing);
         let mut rows = Vec::with_capacity(self.readings.len());
         let mut averages = Vec::new();
         for reading in &self.readings {

@@ -2,11 +2,16 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::Stop;
+
 use wattrace_trace::{EngineRow, PowerRow, RequestRow, StepRow};
 
 /// Rows that wait for the next flush, some 20 MB. When writing falls this far behind, whoever hands over
 /// rows waits, so that memory stays bounded; a power source then misses ticks, which are counted.
 const MOST_ROWS: usize = 100_000;
+
+/// Rows at which the writer is woken before its next flush is due, so that nobody has to wait for it.
+const MANY_ROWS: usize = MOST_ROWS / 2;
 
 /// Gaps between the tokens of requests that take as much memory as a row.
 const GAPS_OF_A_ROW: usize = 16;
@@ -47,6 +52,8 @@ pub struct Sink {
     state: Mutex<State>,
     /// Signalled when rows were taken out or the sink was closed.
     taken: Condvar,
+    /// Raised while many rows wait, or when the writer is wanted for another reason.
+    wake: Stop,
 }
 
 #[derive(Debug, Default)]
@@ -109,9 +116,16 @@ impl Sink {
         let mut state = self.lock();
         let rows = std::mem::take(&mut state.rows);
         state.gap_rows = 0;
+        self.wake.lower();
         drop(state);
         self.taken.notify_all();
         rows
+    }
+
+    /// What the writer waits for between flushes; lowered when rows are taken out.
+    #[must_use]
+    pub const fn wake(&self) -> &Stop {
+        &self.wake
     }
 
     /// Takes no more rows; those handed over can still be taken out.
@@ -132,8 +146,13 @@ impl Sink {
 
     /// The state once there is room for more rows.
     fn open(&self) -> Result<MutexGuard<'_, State>, Closed> {
-        let full =
-            |state: &mut State| !state.closed && state.rows.len() + state.gap_rows >= MOST_ROWS;
+        let full = |state: &mut State| {
+            let waiting = state.rows.len() + state.gap_rows;
+            if waiting >= MANY_ROWS {
+                self.wake.raise();
+            }
+            !state.closed && waiting >= MOST_ROWS
+        };
         let state =
             self.taken.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
         if state.closed { Err(Closed) } else { Ok(state) }
@@ -154,6 +173,18 @@ mod tests {
         assert_eq!(sink.power([PowerRow::default()]), Err(Closed));
         assert_eq!(sink.take().len(), 1);
         assert!(sink.take().is_empty());
+    }
+
+    #[test]
+    fn the_writer_is_woken_when_many_rows_wait_and_not_before() {
+        let sink = Sink::new();
+        sink.power(vec![PowerRow::default(); MANY_ROWS - 1]).unwrap();
+        sink.power([PowerRow::default()]).unwrap();
+        assert!(!sink.wake().is_raised());
+        sink.power([PowerRow::default()]).unwrap();
+        assert!(sink.wake().is_raised());
+        assert_eq!(sink.take().len(), MANY_ROWS + 1);
+        assert!(!sink.wake().is_raised());
     }
 
     #[test]

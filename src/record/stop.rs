@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Raised once, seen by every thread.
+/// Seen by every thread once it is raised.
 #[derive(Debug, Default)]
 pub struct Stop {
     raised: Mutex<bool>,
@@ -21,6 +21,11 @@ impl Stop {
     pub fn raise(&self) {
         *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
+    }
+
+    /// Takes it back, for what is asked again and again.
+    pub(crate) fn lower(&self) {
+        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
     /// Whether it was raised.

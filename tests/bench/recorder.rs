@@ -254,7 +254,7 @@ fn record_long(hours: f64, with_requests: bool) {
             }
         }
         let written = store.bytes_written();
-        let cost = Cost::measure(1, written, Duration::ZERO, &punctuality);
+        let cost = Cost::measure(1, written, context.own_cpu(), Duration::ZERO, &punctuality);
         store.flush(context.sink.take(), &context, cost).unwrap();
         while let Some(merge) = store.take_due_merge() {
             let begun = Instant::now();

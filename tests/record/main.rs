@@ -15,6 +15,7 @@ mod kill;
 mod lifecycle;
 mod load;
 mod nvml;
+mod opening;
 mod peers;
 mod proxy;
 mod redfish;

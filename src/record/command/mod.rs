@@ -9,6 +9,7 @@ pub(crate) mod run;
 use std::ffi::c_int;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
@@ -21,7 +22,9 @@ use wattrace_record::source::{
 };
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
-use wattrace_record::{Description, FailureCount, Recording, RecordingOptions, redact};
+use wattrace_record::{
+    Description, FailureCount, OpenSources, Recording, RecordingOptions, redact,
+};
 use wattrace_schema::RunManifest;
 
 use crate::args::{self, Shared};
@@ -60,6 +63,9 @@ fn passes_no_proxy(args: &args::Recording, url: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether a signal ends the program on the spot, since there is nothing to finish.
+static ENDS_AT_ONCE: AtomicBool = AtomicBool::new(false);
+
 /// What the command waits for: Ctrl-C, SIGTERM and a closed terminal arrive there.
 fn listen() -> Result<(Sender<Event>, Receiver<Event>), Failure> {
     let (sender, events) = channel();
@@ -74,7 +80,11 @@ fn begin(
     shared: &Shared,
 ) -> Result<Recording, Failure> {
     let failed = sender.clone();
-    let recording = Recording::start(options, Arc::new(SystemClock), move || {
+    // Nothing is written before the sources are open, and they may take long to fail.
+    ENDS_AT_ONCE.store(true, Ordering::SeqCst);
+    let opened = OpenSources::open(options);
+    ENDS_AT_ONCE.store(false, Ordering::SeqCst);
+    let recording = Recording::begin(options, opened?, Arc::new(SystemClock), move || {
         // If nobody listens any more, the end of the recording meets the error by itself.
         let _ = failed.send(Event::RecordingFailed);
     })?;
@@ -187,6 +197,11 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(
         move || {
             for _ in signals.forever() {
+                if ENDS_AT_ONCE.load(Ordering::SeqCst) {
+                    to_stderr("interrupted while the power sources were being opened");
+                    #[expect(clippy::exit, reason = "the main thread waits for an answer")]
+                    std::process::exit(Exit::Interrupted.code().into());
+                }
                 if sender.send(Event::Interrupted).is_err() {
                     return;
                 }

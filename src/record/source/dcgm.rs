@@ -143,12 +143,16 @@ impl Dcgm {
         let begin = Instant::now();
         let mut last = first;
         let mut changed = None;
+        let mut longest = Duration::ZERO;
         let refresh_ms = loop {
             std::thread::sleep(WATCH_EVERY);
             if begin.elapsed() > WATCH_FOR {
                 break None;
             }
-            let Ok(scrape) = self.scrape() else { break None };
+            let asked = Instant::now();
+            // One that fails says nothing about the exporter.
+            let Ok(scrape) = self.scrape() else { continue };
+            longest = longest.max(asked.elapsed());
             if scrape.boards == last.boards {
                 continue;
             }
@@ -173,6 +177,7 @@ impl Dcgm {
         ));
         for stream in &mut self.streams {
             stream.entry.counter_refresh_ms = Some(refresh_ms.unwrap_or(DEFAULT_REFRESH_MS));
+            stream.answers_within(longest);
         }
     }
 }

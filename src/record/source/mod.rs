@@ -3,6 +3,7 @@
 mod amd;
 mod credentials;
 mod dcgm;
+mod devices;
 mod host;
 mod http;
 #[cfg(test)]
@@ -25,10 +26,23 @@ use wattrace_schema as schema;
 use crate::clock::{Clock, Span};
 
 pub use credentials::Credentials;
+pub(crate) use devices::Devices;
 pub use http::HttpOptions;
 pub use ipmi::IpmiLogin;
 pub use snmp::SnmpLogin;
 pub use specification::{SourceSpecification, SpecificationError};
+
+/// Coarsest step of an energy counter of a node or a PDU that is recorded, 10 Wh. Their energy is the integral
+/// of power; the counter is there to check it, and one of larger steps moves too seldom in a run to do so: at
+/// 1 kW, one of 10 Wh every 36 s, and one of 0.1 kWh every six minutes.
+const COARSEST_COUNT_J: f64 = 36_000.0;
+
+/// Shortest time between two steps of a counter while a device draws so much: it cannot move before its step
+/// is used up.
+fn refresh_ms(step_j: f64, power_w: Option<f64>) -> Option<f64> {
+    let power_w = power_w.filter(|power_w| *power_w > 0.0)?;
+    Some((step_j / power_w * 1e3).ceil())
+}
 
 /// A stream of readings as `run.json` lists it, and the devices that it reads. One power source may
 /// give several, such as boards and modules.
@@ -59,6 +73,14 @@ impl Stream {
             interpolation: schema::Interpolation::Linear,
         };
         Self { entry, devices: Vec::new() }
+    }
+
+    /// States the clock of a remote source whose longest answer took so long: its rows are dated by this
+    /// machine's clock at the middle of the question, and where within the question the value was taken is
+    /// not known.
+    fn answers_within(&mut self, longest: std::time::Duration) {
+        self.entry.clock_offset_ns = Some(0);
+        self.entry.clock_offset_uncertainty_ns = u64::try_from(longest.as_nanos() / 2).ok();
     }
 }
 

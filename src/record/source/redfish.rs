@@ -13,7 +13,7 @@ use wattrace_trace::format::redfish::{Resource, number};
 
 use super::http::{Answer, Client, Failure};
 use super::remote_clock::{Observation, Offset, RemoteTime, offset};
-use super::{PowerSource, Reading, Sample, SourceOptions, Stream};
+use super::{COARSEST_COUNT_J, PowerSource, Reading, Sample, SourceOptions, Stream, refresh_ms};
 use crate::clock::{Clock, Span, SystemClock};
 
 const ROOT: &str = "/redfish/v1/";
@@ -25,9 +25,6 @@ const MOST_MEMBERS: usize = 64;
 /// and questions at several places of a second narrow them down.
 const CLOCK_QUESTIONS: u32 = 8;
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(125);
-
-/// A counter of larger steps says little about a run: 1 Wh.
-const LARGEST_STEP_J: f64 = 3600.0;
 
 type Object = Map<String, Value>;
 
@@ -139,7 +136,7 @@ impl Redfish {
     /// Decides whether the counter is fine enough to be of use.
     fn settle_counter(&mut self, values: &Values) {
         let (Some(_), Some(step_j)) = (values.energy_j, values.step_j) else { return };
-        if step_j > LARGEST_STEP_J {
+        if step_j > COARSEST_COUNT_J {
             self.notes.push(format!(
                 "Redfish: the energy counter is not recorded: its steps of {:.1} kWh are too coarse for a run",
                 step_j / 3.6e6
@@ -147,10 +144,7 @@ impl Redfish {
             return;
         }
         self.has_counter = true;
-        // A counter cannot move before its step is used up.
-        let power_w = values.power_w.filter(|power_w| *power_w > 0.0);
-        let refresh_ms = power_w.map(|power_w| (step_j / power_w * 1e3).ceil());
-        self.streams[0].entry.counter_refresh_ms = refresh_ms;
+        self.streams[0].entry.counter_refresh_ms = refresh_ms(step_j, values.power_w);
     }
 
     /// Measures how far the service's clock is off, and how long an answer takes.
@@ -174,11 +168,7 @@ impl Redfish {
             };
             observations.extend(remote.map(|remote| Observation { asked_ns, answered_ns, remote }));
         }
-        // Rows are dated by this machine's clock. What is not known is where within the question the
-        // value was taken.
-        let entry = &mut self.streams[0].entry;
-        entry.clock_offset_ns = Some(0);
-        entry.clock_offset_uncertainty_ns = Some(longest_ns.unsigned_abs() / 2);
+        self.streams[0].answers_within(Duration::from_nanos(longest_ns.unsigned_abs()));
         let host = self.host();
         let note = match offset(&observations) {
             Some(offset) => clock_note(host, offset, observations.len()),

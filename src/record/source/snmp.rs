@@ -21,7 +21,7 @@ use session::{Number, Session};
 use unit::{CountUnit, Quantity};
 
 use super::host::HostPort;
-use super::{PowerSource, Reading, Sample, Stream};
+use super::{COARSEST_COUNT_J, PowerSource, Reading, Sample, Stream, refresh_ms};
 use crate::clock::{Clock, Span};
 
 /// UDP port of agents.
@@ -29,11 +29,6 @@ const PORT: u16 = 161;
 
 /// Time for each question on opening.
 const OPENING: Duration = Duration::from_secs(3);
-
-/// Coarsest count of an energy counter, 10 Wh: a step of it within a second is still a power that a PDU can
-/// give, and it takes 36 s at 1 kW. One of 0.1 kWh moves every six minutes, so that it would be chosen over the
-/// power that it is worse than.
-const COARSEST_COUNT_J: f64 = 36_000.0;
 
 /// Share of the interval that a read may take, and the longest that it may.
 const READ_SHARE: f64 = 0.8;
@@ -169,7 +164,8 @@ impl Snmp {
     /// Reads once; what fails now would fail for the whole recording.
     fn first_read(&mut self, id: &str) -> Result<Stream, String> {
         let oids: Vec<_> = self.objects.iter().map(|object| object.oid.clone()).collect();
-        let answers = self.ask(&oids, Instant::now() + 3 * OPENING).map_err(|cause| {
+        let asked = Instant::now();
+        let answers = self.ask(&oids, asked + 3 * OPENING).map_err(|cause| {
             format!(
                 "{cause}; expected an SNMP agent at {} that lets {} read",
                 self.agent,
@@ -177,14 +173,21 @@ impl Snmp {
             )
         })?;
         let mut stream = Stream::new(id, Scope::Pdu, ReadingKind::Instant);
-        stream.devices.push(device_name(id));
+        stream.devices.push("pdu0".to_owned());
+        stream.answers_within(asked.elapsed());
+        let (mut power_w, mut step_j) = (None, None);
         for (object, answer) in self.objects.iter().zip(answers) {
             let number = answer.map_err(|cause| format!("{}: {cause}", object.oid))?;
-            if object.unit.quantity == Quantity::Energy {
-                stream.entry.counter_wrap_j =
-                    number.wraps_after.map(|counts| object.unit.of(counts));
+            match object.unit.quantity {
+                Quantity::Power => power_w = Some(object.unit.of(number.value)),
+                Quantity::Energy => {
+                    step_j = Some(object.unit.of(1.0));
+                    stream.entry.counter_wrap_j =
+                        number.wraps_after.map(|counts| object.unit.of(counts));
+                }
             }
         }
+        stream.entry.counter_refresh_ms = step_j.and_then(|step_j| refresh_ms(step_j, power_w));
         Ok(stream)
     }
 
@@ -203,12 +206,6 @@ impl Snmp {
         self.session = Some(session);
         Ok(answers)
     }
-}
-
-/// `snmp` reads `pdu0`, `snmp-2` reads `pdu1`: every source is another device, so that outlets add up.
-fn device_name(id: &str) -> String {
-    let number = id.rsplit_once('-').and_then(|(_, number)| number.parse::<u32>().ok());
-    format!("pdu{}", number.map_or(0, |number| number.saturating_sub(1)))
 }
 
 impl PowerSource for Snmp {
@@ -313,11 +310,6 @@ fn number(value: &Value<'_>) -> Result<Number, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_source_is_a_device_of_its_own() {
-        assert_eq!(["snmp", "snmp-2", "snmp-11"].map(device_name), ["pdu0", "pdu1", "pdu10"]);
-    }
 
     #[test]
     fn objects_are_read_with_and_without_a_unit() {

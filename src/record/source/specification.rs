@@ -74,6 +74,24 @@ impl SourceSpecification {
             Self::Replay { .. } => "replay",
         }
     }
+
+    /// Whose devices it reads, as far as the text tells; `None` is this machine. Exporters and PDUs may
+    /// each speak for several machines.
+    pub(super) fn place(&self) -> Option<String> {
+        let without =
+            |text: &str, port: &str| text.strip_suffix(port).unwrap_or(text).to_lowercase();
+        match self {
+            Self::Nvml | Self::Amd | Self::Rapl | Self::Hwmon | Self::Ipmi { host: None } => None,
+            Self::Redfish { url } => {
+                let (scheme, rest) = url.split_once("://").unwrap_or_default();
+                let authority = rest.split('/').next().unwrap_or_default();
+                let port = if scheme == "http" { ":80" } else { ":443" };
+                Some(without(authority, port))
+            }
+            Self::Ipmi { host: Some(host) } => Some(without(host, ":623")),
+            Self::Snmp { .. } | Self::Dcgm { .. } | Self::Replay { .. } => Some(self.to_string()),
+        }
+    }
 }
 
 impl FromStr for SourceSpecification {

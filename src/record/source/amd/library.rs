@@ -66,8 +66,10 @@ pub(super) trait ManagementLibrary: Send + fmt::Debug {
     fn utilization_percent(&self, board: usize) -> Call<f32>;
 }
 
-/// Loads a library: the given file, or the first that can be used.
-pub(super) fn load(file: Option<&Path>) -> Result<Box<dyn ManagementLibrary>, String> {
+/// Loads a library: the given file, or the first that can be used, and says why those before it cannot.
+pub(super) fn load(
+    file: Option<&Path>,
+) -> Result<(Box<dyn ManagementLibrary>, Vec<String>), String> {
     let names: Vec<&Path> = match file {
         Some(file) => vec![file],
         None => NAMES.iter().map(Path::new).collect(),
@@ -76,7 +78,7 @@ pub(super) fn load(file: Option<&Path>) -> Result<Box<dyn ManagementLibrary>, St
     for name in names {
         let opened = open(name).map_err(|error| error.to_string()).and_then(initialise);
         match opened {
-            Ok(library) => return Ok(library),
+            Ok(library) => return Ok((library, problems)),
             Err(problem) => problems.push(problem),
         }
     }

@@ -55,7 +55,7 @@ pub(super) struct Amd {
 
 impl Amd {
     pub(super) fn open(library: Option<&Path>, id: &str) -> Result<Self, String> {
-        let library = library::load(library)?;
+        let (library, refused) = library::load(library)?;
         let mut source = Self {
             library,
             streams: Vec::new(),
@@ -64,6 +64,9 @@ impl Amd {
             notes: Vec::new(),
         };
         source.notes.extend(source.library.notes());
+        if !refused.is_empty() {
+            source.notes.push(format!("AMD: tried before and not used: {}", refused.join("; ")));
+        }
         let count = source.library.boards();
         for number in 0..count {
             source.add(id, number);

@@ -136,7 +136,7 @@ impl ManagementLibrary for RocmSmi {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = vec!["AMD: ROCm SMI's library; amd-smi's was not found".to_owned()];
+        let mut notes = vec!["AMD: ROCm SMI's library".to_owned()];
         if self.boards.len() < self.devices as usize {
             notes.push(format!(
                 "AMD: {} devices are partitions of {} boards; the first partition of each tells the power of \
