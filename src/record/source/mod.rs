@@ -4,7 +4,6 @@ mod amd;
 mod credentials;
 mod dcgm;
 mod host;
-mod http;
 #[cfg(test)]
 #[path = "../../../tests/record/http_service.rs"]
 mod http_service;
@@ -23,9 +22,9 @@ mod sysfs;
 use wattrace_schema as schema;
 
 use crate::clock::{Clock, Span};
+use crate::http::HttpOptions;
 
 pub use credentials::Credentials;
-pub use http::HttpOptions;
 pub use ipmi::IpmiLogin;
 pub use snmp::SnmpLogin;
 pub use specification::{SourceSpecification, SpecificationError};
