@@ -33,7 +33,7 @@ pub struct HttpOptions {
     /// Send passwords and keys without encryption to another machine.
     pub allow_plain_credentials: bool,
     /// Longest time that one question may take; 5 s if absent.
-    pub longest: Option<Duration>,
+    pub(crate) longest: Option<Duration>,
 }
 
 impl HttpOptions {

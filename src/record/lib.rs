@@ -5,7 +5,7 @@
 //! comes from one monotonic clock ([`clock`]).
 
 pub mod clock;
-pub mod completion;
+mod completion;
 mod context;
 mod cost;
 mod describe;
@@ -24,7 +24,8 @@ mod stop;
 pub mod store;
 
 pub use context::{Context, FailureCount};
-pub use cost::{Cost, HelperCpu};
+pub use cost::Cost;
+pub(crate) use cost::HelperCpu;
 pub use describe::{Description, DescriptionError};
 pub use recording::{RecordError, Recording, RecordingOptions};
 pub use sink::{Closed, Rows, Sink};

@@ -130,7 +130,7 @@ pub trait PowerSource: Send + std::fmt::Debug {
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>);
 
     /// Processor time of the programs that it ran, since it was asked the last time; it is part of what
-    /// recording costs. [`crate::HelperCpu`] finds it.
+    /// recording costs. `HelperCpu` finds it.
     fn take_helper_cpu(&mut self) -> std::time::Duration {
         std::time::Duration::ZERO
     }

@@ -21,7 +21,7 @@ use crate::http::{Address, HttpOptions};
 use crate::metrics::Endpoint;
 
 pub use specification::{LogPlace, StepsSpecification};
-pub use tail::{Tail, TailCounts, TailLine};
+use tail::{Tail, TailCounts, TailLine};
 
 /// Time between looks at a log.
 const POLL_NS: i64 = 200_000_000;
