@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use wattrace_record::metrics::MetricsAddress;
+use wattrace_record::http::Address;
 use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
 use wattrace_record::steps::StepsSpecification;
@@ -78,7 +78,7 @@ pub(crate) struct Recording {
     /// Address of an engine's metrics in Prometheus' text, such as http://127.0.0.1:8000/metrics; may be
     /// given several times
     #[arg(long, value_name = "URL")]
-    pub(crate) metrics: Vec<MetricsAddress>,
+    pub(crate) metrics: Vec<Address>,
     /// Seconds between questions for metrics and statistics
     #[arg(long, value_name = "S", default_value = "1", value_parser = question_interval)]
     pub(crate) metrics_interval: Duration,
@@ -106,13 +106,18 @@ pub(crate) struct Recording {
     /// environment: WATTRACE_REDFISH_USER and WATTRACE_REDFISH_PASSWORD
     #[arg(long, value_name = "FILE")]
     pub(crate) redfish_credentials: Option<PathBuf>,
-    /// Certificates (PEM) that https services may be signed by, besides those that the system knows
+    /// Certificates (PEM) that https services may be signed by, besides those that the system knows. Reaches
+    /// redfish=URL, dcgm=URL, --metrics, --steps trtllm=URL, --ready-url and the service that requests go to
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Do not verify the certificates of https services, and send credentials without https if the address
-    /// says so; written into the run's notes
+    /// Do not verify the certificates of https services, the same ones as those of --ca-file; written into the
+    /// run's notes
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Send passwords and keys without encryption to another machine. Reaches the log-in of redfish=http://...
+    /// and the key that goes with requests to http://...
+    #[arg(long)]
+    pub(crate) allow_plain_credentials: bool,
     /// Log-in for ipmi=HOST in lines "key = value": user, password, and if need be kg, cipher_suite (3, 8, 12
     /// or 17), privilege (user, operator or administrator; default: user). Without it they come from the
     /// environment: WATTRACE_IPMI_USER and so on
@@ -149,9 +154,9 @@ pub(crate) struct Run {
     /// Seconds of idle baseline before the launch
     #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
     pub(crate) idle: Duration,
-    /// Ready when this http address answers with 200
+    /// Ready when this address answers with 200
     #[arg(long, value_name = "URL", group = "ready")]
-    pub(crate) ready_url: Option<String>,
+    pub(crate) ready_url: Option<Address>,
     /// Ready when this shell command succeeds
     #[arg(long, value_name = "SHELL", group = "ready")]
     pub(crate) ready_command: Option<String>,

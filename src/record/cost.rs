@@ -85,7 +85,7 @@ fn peak_resident_bytes() -> Option<u64> {
 /// Follows the processor time of a program that a power source runs, be it one that stays or a new one
 /// each time.
 #[derive(Debug, Default)]
-pub struct HelperCpu {
+pub(crate) struct HelperCpu {
     process: u32,
     seen: Duration,
 }
@@ -93,8 +93,7 @@ pub struct HelperCpu {
 impl HelperCpu {
     /// What the program took since the last time, or since its start if it is another one. It must not have
     /// been waited for yet: the system forgets it then. What is not known counts as nothing.
-    #[must_use]
-    pub fn since_last(&mut self, child: &Child) -> Duration {
+    pub(crate) fn since_last(&mut self, child: &Child) -> Duration {
         if self.process != child.id() {
             *self = Self { process: child.id(), seen: Duration::ZERO };
         }

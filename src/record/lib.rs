@@ -5,14 +5,15 @@
 //! comes from one monotonic clock ([`clock`]).
 
 pub mod clock;
-pub mod completion;
+mod completion;
 mod context;
 mod cost;
 mod describe;
+pub mod http;
 pub mod lifecycle;
 pub mod live;
 pub mod load;
-pub mod metrics;
+mod metrics;
 pub mod proxy;
 mod recording;
 pub mod redact;
@@ -24,7 +25,8 @@ mod stop;
 pub mod store;
 
 pub use context::{Context, FailureCount};
-pub use cost::{Cost, HelperCpu};
+pub use cost::Cost;
+pub(crate) use cost::HelperCpu;
 pub use describe::{Description, DescriptionError};
 pub use recording::{OpenSources, RecordError, Recording, RecordingOptions};
 pub use sink::{Closed, Rows, Sink};

@@ -16,8 +16,9 @@ use crate::clock::Clock;
 use crate::context::Context;
 use crate::cost::Cost;
 use crate::describe::{Description, DescriptionError};
+use crate::http::Address;
 use crate::live::Live;
-use crate::metrics::{self, MetricsAddress};
+use crate::metrics::{self, Endpoint};
 use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
 use crate::source::{self, Devices, PowerSource, SourceError, SourceOptions, SourceSpecification};
@@ -39,7 +40,7 @@ pub struct RecordingOptions {
     /// Logs of decode iterations.
     pub steps: Vec<StepsSpecification>,
     /// Where engines give their metrics.
-    pub metrics: Vec<MetricsAddress>,
+    pub metrics: Vec<Address>,
     /// Time between questions for metrics.
     pub metrics_interval: Duration,
     /// Proxies that observe requests on their way.
@@ -107,6 +108,14 @@ pub enum RecordError {
         /// What both measure.
         scope: Scope,
     },
+    /// An engine cannot be asked.
+    #[error("\"{address}\" {problem}")]
+    Address {
+        /// Its address.
+        address: Address,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// Two intervals for one name.
     #[error("--interval is given twice for \"{name}\"; expected one interval for each")]
     RepeatedInterval {
@@ -167,6 +176,7 @@ impl Recording {
         let OpenSources(sources) = sources;
         let path = RunPath::new(&options.out)?;
         let logs = open_logs(options, &path)?;
+        let engines = open_metrics(options)?;
         let context = Arc::new(Context::new(clock));
         let proxies: Result<Vec<_>, _> =
             options.proxies.iter().map(|route| Proxy::bind(route, context.clone())).collect();
@@ -230,7 +240,7 @@ impl Recording {
                 Err(StoreError::Panic)
             })
         })?;
-        let followers = spawn_followers(&context, options, logs, &alive)?;
+        let followers = spawn_followers(&context, options, logs, engines, &alive)?;
         for proxy in &proxies {
             proxy.open()?;
         }
@@ -545,16 +555,28 @@ fn open_logs(options: &RecordingOptions, path: &RunPath) -> Result<Vec<StepsSour
         LogPlace::File(path) => StepsSource::from_end(path, steps.log)
             .map_err(|source| RecordError::Log { path: path.clone(), source }),
         LogPlace::Address(address) => {
-            Ok(StepsSource::from_address(address, options.metrics_interval, steps.log))
+            let (http, interval) = (&options.source.http, options.metrics_interval);
+            StepsSource::from_address(address, http, interval, steps.log)
+                .map_err(|problem| RecordError::Address { address: address.clone(), problem })
         }
     };
     options.steps.iter().map(open).collect()
+}
+
+/// What is needed to ask engines for their metrics.
+fn open_metrics(options: &RecordingOptions) -> Result<Vec<Endpoint>, RecordError> {
+    let open = |address: &Address| {
+        Endpoint::new(address, &options.source.http)
+            .map_err(|problem| RecordError::Address { address: address.clone(), problem })
+    };
+    options.metrics.iter().map(open).collect()
 }
 
 fn spawn_followers(
     context: &Arc<Context>,
     options: &RecordingOptions,
     logs: Vec<StepsSource>,
+    engines: Vec<Endpoint>,
     alive: &Sender<()>,
 ) -> Result<Vec<(String, JoinHandle<()>)>, RecordError> {
     let mut followers = Vec::new();
@@ -567,13 +589,13 @@ fn spawn_followers(
         })?;
         followers.push(("steps".to_owned(), handle));
     }
-    let are_several = options.metrics.len() > 1;
-    for address in &options.metrics {
-        let (context, address, alive) = (context.clone(), address.clone(), alive.clone());
+    let are_several = engines.len() > 1;
+    for engine in engines {
+        let (context, alive) = (context.clone(), alive.clone());
         let interval = options.metrics_interval;
         let handle = spawn("metrics", move || {
             let _alive = alive;
-            metrics::run(&context, &address, interval, are_several);
+            metrics::run(&context, engine, interval, are_several);
         })?;
         followers.push(("metrics".to_owned(), handle));
     }

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use wattrace_schema::{RequestStage, RequestStatus, Requests, Run};
 
 use crate::completion_server::CompletionServer;
+use crate::http_service::{Authority, Reply, Service};
 use crate::support::{Place, is_about_lateness, run_words, signal};
 
 /// `load` to this server, with a small file of requests unless `more` says otherwise.
@@ -456,7 +457,48 @@ fn a_key_is_sent_and_written_nowhere() {
         "1",
     ]);
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(place.stderr(&output), @"error: the key would go to http://192.0.2.1/v1/chat/completions without encryption; use https, take the key away, or allow it with --allow-plain-key");
+    insta::assert_snapshot!(place.stderr(&output), @"error: the key would go to http://192.0.2.1/v1/chat/completions without encryption; use https, take the key away, or allow it with --allow-plain-credentials");
+}
+
+/// The service, its metrics and its sign of readiness: all are asked over TLS.
+#[test]
+fn certificates_are_verified_wherever_an_address_is_https() {
+    let place = Place::with_calm_boards();
+    let authority = Authority::new();
+    let service = Service::start_tls(&authority, |question| match question.path.as_str() {
+        "/metrics" => Reply::Text("requests_total 5\n".to_owned()),
+        _ => Reply::json(&serde_json::json!({
+            "choices": [{ "message": { "content": "a" } }],
+            "usage": { "prompt_tokens": 20, "completion_tokens": 1 }
+        })),
+    });
+    let ca_file = place.write("ca.pem", &authority.pem()).display().to_string();
+    let (url, metrics) = (service.url(""), service.url("/metrics"));
+    let record = |run: &str, more: &[&str]| {
+        let out = format!("{{}}/archive/{run}");
+        let words = ["run", "--out", &out, "--power", "replay={}/boards.csv", "--keep-free", "0"];
+        let ready = ["--idle", "0.3", "--ready-url", &url, "--metrics", &metrics];
+        let load =
+            ["--load-url", &url, "--model", "tiny", "--synthetic", "1", "--warmup-count", "0"];
+        let rest = ["--input-tokens", "20", "--output-tokens", "1", "--release-hold", "0.1"];
+        let command = ["--", "sleep", "60"];
+        let words = [&words[..], &ready, &load, &rest, more, &command].concat();
+        place.record(&words).env_remove("OPENAI_API_KEY").output().unwrap()
+    };
+    for (name, trust) in [("known", ["--ca-file", &ca_file]), ("any", ["--insecure", "--quiet"])] {
+        let output = record(name, &trust);
+        let run = place.run(name);
+        let requests = run.requests.as_ref().unwrap();
+        assert_eq!(statuses(requests)[0].1, RequestStatus::Ok, "{}", place.stderr(&output));
+        assert!(run.manifest.files.contains_key("engine.parquet"), "{:?}", run.manifest.files);
+        let notes = run.manifest.provenance.notes.join("\n");
+        assert_eq!(notes.contains("not verified by its certificate"), name == "any", "{notes}");
+    }
+    let output = record("unknown", &["--ready-wait", "0.5"]);
+    assert_ne!(output.status.code(), Some(0));
+    let run = place.run("unknown");
+    assert!(run.requests.is_none_or(|requests| requests.len() == 0));
+    assert!(!run.manifest.files.contains_key("engine.parquet"));
 }
 
 #[test]
@@ -537,7 +579,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
         error: invalid value '0' for '--rate <R>': expected a number from 0.000001 to 1000000
         error: --rates needs --seconds-each or --requests-each
         error: the argument '--rate <R>' cannot be used with '--concurrency <C>'
-        error: "http://***@127.0.0.1" holds a user; a key belongs into a file (--api-key-file); expected an address such as http://127.0.0.1:8000
+        error: "http://***@127.0.0.1" holds a user or a password, which others could read; expected an address such as http://127.0.0.1:8000
         error: --proxy 127.0.0.1:1=http://127.0.0.1:2 would record the requests that are sent from here a second time; expected the address of the service itself
         error: --proxy 0.0.0.0:1=http://127.0.0.1:2 would record the requests that are sent from here a second time; expected the address of the service itself
         "#

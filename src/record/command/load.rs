@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
+use wattrace_record::http::HttpOptions;
 use wattrace_record::lifecycle::{self, Formal, Plan};
 use wattrace_record::load::{Api, ApiKey, Arrival, Load, LoadOptions, RequestSource};
 use wattrace_record::store::RunPath;
 
-use super::{begin, finish, listen, options, passes_no_proxy, runs_no_command, say};
+use super::{begin, finish, http_options, listen, options, passes_no_proxy, runs_no_command, say};
 use crate::args::{self, Shared, seconds};
 use crate::exit::{Exit, Failure, to_stderr};
 
@@ -82,9 +83,6 @@ pub(crate) struct LoadArgs {
     /// File that holds the key of the endpoint; without it OPENAI_API_KEY does
     #[arg(long, value_name = "FILE", requires = "load_url")]
     api_key_file: Option<PathBuf>,
-    /// Send the key without encryption to another machine
-    #[arg(long, requires = "load_url")]
-    allow_plain_key: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -142,7 +140,12 @@ pub(crate) struct LoadCommand {
 
 impl LoadArgs {
     /// What to send to `url`.
-    pub(crate) fn options(&self, url: &str, warm_up: u32) -> Result<LoadOptions, Failure> {
+    pub(crate) fn options(
+        &self,
+        url: &str,
+        warm_up: u32,
+        http: HttpOptions,
+    ) -> Result<LoadOptions, Failure> {
         let source = match (&self.requests, self.synthetic, self.input_tokens, self.output_tokens) {
             (Some(path), ..) => RequestSource::File(path.clone()),
             (None, Some(count), Some(input_tokens), Some(output_tokens)) => {
@@ -177,7 +180,7 @@ impl LoadArgs {
             timeout: self.timeout,
             max_in_flight: self.max_in_flight,
             key: key(self.api_key_file.as_deref())?,
-            allow_plain_key: self.allow_plain_key,
+            http,
         })
     }
 }
@@ -201,7 +204,7 @@ fn key(file: Option<&Path>) -> anyhow::Result<Option<ApiKey>> {
 pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
     runs_no_command(&args.recording)?;
     passes_no_proxy(&args.recording, &args.url)?;
-    let given = args.load.options(&args.url, args.warmup_count)?;
+    let given = args.load.options(&args.url, args.warmup_count, http_options(&args.recording))?;
     let steps = steps(args, &given)?;
     let (sender, events) = listen()?;
     let mut worst = Exit::Done;

@@ -16,9 +16,10 @@ use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use wattrace_record::clock::SystemClock;
+use wattrace_record::http::HttpOptions;
 use wattrace_record::lifecycle::{Event, Outcome};
 use wattrace_record::source::{
-    Credentials, HttpOptions, IpmiLogin, SnmpLogin, SourceOptions, SourceSpecification,
+    Credentials, IpmiLogin, SnmpLogin, SourceOptions, SourceSpecification,
 };
 use wattrace_record::steps::{LogPlace, StepsSpecification};
 use wattrace_record::store::Joined;
@@ -108,6 +109,13 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
             Description::parse(&text).with_context(|| format!("\"{}\"", path.display()))?
         }
     };
+    if args.insecure {
+        // Said even to whoever wants no warnings.
+        to_stderr(
+            "WARNING: --insecure: certificates are NOT verified; whoever is on the way may give false \
+             readings and see passwords and keys",
+        );
+    }
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     Ok(RecordingOptions {
         out: args.out.clone(),
@@ -133,15 +141,13 @@ fn options(args: &args::Recording) -> Result<RecordingOptions, Failure> {
     })
 }
 
+/// How services are asked.
 fn http_options(args: &args::Recording) -> HttpOptions {
-    if args.insecure {
-        // Said even to whoever wants no warnings.
-        to_stderr(
-            "WARNING: --insecure: certificates are NOT verified; whoever is on the way may give false \
-             readings and see the password",
-        );
-    }
-    HttpOptions { ca_file: args.ca_file.clone(), insecure: args.insecure, longest: None }
+    let mut options = HttpOptions::default();
+    options.ca_file.clone_from(&args.ca_file);
+    options.insecure = args.insecure;
+    options.allow_plain_credentials = args.allow_plain_credentials;
+    options
 }
 
 /// Credentials for Redfish, where a source needs them.

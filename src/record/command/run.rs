@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use wattrace_record::http::Client;
 use wattrace_record::lifecycle::{self, Formal, Plan, Probe};
 use wattrace_record::load::Load;
 
-use super::{finish, listen, need_power, options, passes_no_proxy, say};
+use super::{finish, http_options, listen, need_power, options, passes_no_proxy, say};
 use crate::args::{Run, Shared};
 use crate::exit::Failure;
 
@@ -27,8 +28,13 @@ pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
 }
 
 fn plan(args: &Run) -> Result<Plan, Failure> {
+    let http = http_options(&args.recording);
     let ready = match (&args.ready_url, &args.ready_command, &args.ready_log) {
-        (Some(url), ..) => Some(Probe::Url(url.parse().map_err(anyhow::Error::msg)?)),
+        (Some(url), ..) => {
+            let service = Client::of_engine(url.clone(), &http);
+            let named = |problem| anyhow::anyhow!("--ready-url: \"{url}\" {problem}");
+            Some(Probe::Url(service.map_err(named)?))
+        }
         (_, Some(command), _) => Some(Probe::Command(command.clone())),
         (_, _, Some(text)) => Some(Probe::Log(text.clone())),
         _ => None,
@@ -39,7 +45,10 @@ fn plan(args: &Run) -> Result<Plan, Failure> {
         (None, None) => Formal::UntilExit,
     };
     let load = match &args.load_url {
-        Some(url) => Some(Arc::new(Load::open(args.load.options(url, args.warmup_count)?)?)),
+        Some(url) => {
+            let options = args.load.options(url, args.warmup_count, http)?;
+            Some(Arc::new(Load::open(options)?))
+        }
         None => None,
     };
     Ok(Plan {

@@ -18,13 +18,13 @@ const DONE: &[u8] = b"[DONE]";
 
 /// Token counts as the server gives them; what it does not give stays `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Tokens of the prompt.
-    pub input_tokens: Option<u32>,
+    pub(crate) input_tokens: Option<u32>,
     /// Tokens of the answer, reasoning included.
-    pub output_tokens: Option<u32>,
+    pub(crate) output_tokens: Option<u32>,
     /// Tokens of reasoning.
-    pub reasoning_tokens: Option<u32>,
+    pub(crate) reasoning_tokens: Option<u32>,
 }
 
 impl Usage {
@@ -41,7 +41,7 @@ impl Usage {
 
 /// An answer as it arrives. Times are of the monotonic clock.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// HTTP status, once the head has arrived.
     status: Option<u16>,
     body: Body,
@@ -76,26 +76,26 @@ struct Stream {
 
 /// An answer once it has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// How it ended.
-    pub status: RequestStatus,
+    pub(crate) status: RequestStatus,
     /// Why it failed.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
     /// Arrival of the first chunk with tokens; `None` where there was none.
-    pub first_token_ns: Option<i64>,
+    pub(crate) first_token_ns: Option<i64>,
     /// When it ended.
-    pub end_ns: i64,
+    pub(crate) end_ns: i64,
     /// Gaps between successive chunks with tokens.
-    pub gaps_ns: Option<Vec<u64>>,
+    pub(crate) gaps_ns: Option<Vec<u64>>,
     /// Tokens that each gap led to, where the server says so and some chunk holds more than one.
-    pub gap_tokens: Option<Vec<u32>>,
+    pub(crate) gap_tokens: Option<Vec<u32>>,
     /// Token counts.
-    pub usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 impl Answer {
     /// Takes the head: the status, and whether the body is a stream of events.
-    pub fn head(&mut self, status: u16, content_type: &str) {
+    pub(crate) fn head(&mut self, status: u16, content_type: &str) {
         self.status = Some(status);
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let is_stream = media_type.eq_ignore_ascii_case("text/event-stream");
@@ -107,18 +107,18 @@ impl Answer {
     }
 
     /// Notes that the body cannot be read, and why.
-    pub fn unreadable(&mut self, cause: &str) {
+    pub(crate) fn unreadable(&mut self, cause: &str) {
         self.fail(cause);
         self.body = Body::Skipped;
     }
 
     /// The body will not be read, for no fault of the answer: its tokens stay unknown.
-    pub fn skip_body(&mut self) {
+    pub(crate) fn skip_body(&mut self) {
         self.body = Body::Skipped;
     }
 
     /// Takes the next bytes of the body, which arrived at `t_ns`.
-    pub fn push(&mut self, bytes: &[u8], t_ns: i64) {
+    pub(crate) fn push(&mut self, bytes: &[u8], t_ns: i64) {
         let Self { body, stream, error, .. } = self;
         let result = match body {
             Body::Events(parser) => {
@@ -141,14 +141,14 @@ impl Answer {
 
     /// Whether the stream has said that it is complete.
     #[must_use]
-    pub const fn is_done(&self) -> bool {
+    pub(crate) const fn is_done(&self) -> bool {
         self.stream.done_ns.is_some()
     }
 
     /// The body has ended at `t_ns`, as it said it would. A stream was complete with its last event:
     /// what may still follow is no part of it.
     #[must_use]
-    pub fn complete(mut self, t_ns: i64) -> Observed {
+    pub(crate) fn complete(mut self, t_ns: i64) -> Observed {
         let status = self.status;
         match std::mem::take(&mut self.body) {
             Body::Unknown => self.fail("the answer has no head"),
@@ -178,7 +178,7 @@ impl Answer {
 
     /// The answer was broken off at `t_ns`. An answer that was complete by then is not failed by it.
     #[must_use]
-    pub fn broken(mut self, outcome: RequestStatus, cause: &str, t_ns: i64) -> Observed {
+    pub(crate) fn broken(mut self, outcome: RequestStatus, cause: &str, t_ns: i64) -> Observed {
         if self.is_done() {
             return self.complete(t_ns);
         }
@@ -317,7 +317,7 @@ fn message_of(body: &[u8]) -> String {
 
 /// A text short enough for a row, in one line.
 #[must_use]
-pub fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let mut words = text.split(char::is_whitespace).filter(|word| !word.is_empty());
     let mut line = words.next().unwrap_or_default().to_owned();
     for word in words {
@@ -337,7 +337,7 @@ pub fn short(text: &str) -> String {
 impl Observed {
     /// The row of a request that was sent at `sent_ns`.
     #[must_use]
-    pub fn row(
+    pub(crate) fn row(
         self,
         clock: &RunClock,
         request_id: String,

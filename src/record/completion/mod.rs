@@ -5,5 +5,4 @@
 mod answer;
 mod sse;
 
-pub use answer::{Answer, Observed, Usage, short};
-pub use sse::{EventParser, EventTooLong};
+pub(crate) use answer::{Answer, Observed};

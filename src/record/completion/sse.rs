@@ -7,11 +7,11 @@ const LONGEST_EVENT: usize = 16 << 20;
 /// An event is longer than anything that a completion endpoint sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is longer than {} MiB", LONGEST_EVENT >> 20)]
-pub struct EventTooLong;
+pub(crate) struct EventTooLong;
 
 /// Finds the data of events.
 #[derive(Debug, Default)]
-pub struct EventParser {
+pub(crate) struct EventParser {
     /// The line so far.
     line: Vec<u8>,
     /// Data lines of the event so far, joined.
@@ -28,7 +28,7 @@ impl EventParser {
     ///
     /// # Errors
     /// [`EventTooLong`].
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
         mut event: impl FnMut(&[u8]),
@@ -54,7 +54,7 @@ impl EventParser {
 
     /// Gives the data of an event that the end of the stream completes: some servers leave out the empty
     /// line after the last.
-    pub fn finish(mut self, mut event: impl FnMut(&[u8])) {
+    pub(crate) fn finish(mut self, mut event: impl FnMut(&[u8])) {
         if !self.line.is_empty() {
             self.end_line(&mut event);
         }

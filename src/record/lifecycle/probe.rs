@@ -1,84 +1,24 @@
 //! How to know that a service is ready.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::http::Client;
 
 /// Time between looks.
 pub(super) const POLL: Duration = Duration::from_millis(250);
 
-/// Longest time that one look may take.
-const ANSWER: Duration = Duration::from_secs(5);
-
 /// What shows that a service is ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Probe {
-    /// An http address answers with 200.
-    Url(HttpUrl),
+    /// An address answers with 200.
+    Url(Client),
     /// A shell command succeeds.
     Command(String),
     /// The output of the service holds a text.
     Log(String),
-}
-
-/// An `http` address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpUrl {
-    /// Host and port as they stand in the address.
-    authority: String,
-    /// Host and port to connect to.
-    address: String,
-    path: String,
-}
-
-impl std::str::FromStr for HttpUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let expected = || {
-            format!(
-                "\"{text}\" cannot be asked; expected an address such as http://127.0.0.1:8000/health"
-            )
-        };
-        let rest = text.strip_prefix("http://").ok_or_else(expected)?;
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let is_plain = |text: &str| !text.chars().any(|c| c.is_whitespace() || c.is_control());
-        if authority.is_empty() || authority.contains('@') || !is_plain(rest) {
-            return Err(expected());
-        }
-        let has_port = authority.rsplit_once(':').is_some_and(|(host, port)| {
-            port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-        });
-        let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let path = if path.is_empty() { "/" } else { path };
-        Ok(Self { authority: authority.to_owned(), address, path: path.to_owned() })
-    }
-}
-
-impl HttpUrl {
-    /// Whether it answers with 200 now.
-    fn is_ok(&self) -> bool {
-        self.status().is_some_and(|status| status == 200)
-    }
-
-    fn status(&self) -> Option<u16> {
-        let mut stream = self
-            .address
-            .to_socket_addrs()
-            .ok()?
-            .find_map(|address| TcpStream::connect_timeout(&address, ANSWER).ok())?;
-        stream.set_read_timeout(Some(ANSWER)).ok()?;
-        stream.set_write_timeout(Some(ANSWER)).ok()?;
-        let (path, host) = (&self.path, &self.authority);
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
-        // The status line, `HTTP/1.1 200 OK`, is all that matters.
-        let mut start = [0; 12];
-        stream.read_exact(&mut start).ok()?;
-        let line = std::str::from_utf8(&start).ok()?;
-        line.starts_with("HTTP/1.").then(|| line[9..].parse().ok())?
-    }
 }
 
 impl Probe {
@@ -113,7 +53,7 @@ impl Watch<'_> {
     /// Looks once.
     pub(super) fn look(&mut self) -> Look<'_> {
         let is_ready = match self.probe {
-            Probe::Url(url) => url.is_ok(),
+            Probe::Url(service) => service.status() == Ok(200),
             Probe::Log(text) => self.is_in_log(text.as_bytes()).unwrap_or(false),
             Probe::Command(text) => return Look::Command(text),
         };
@@ -142,23 +82,11 @@ impl Watch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufRead;
+    use std::io::{BufRead, Write};
     use std::net::TcpListener;
 
     use super::*;
-
-    #[test]
-    fn addresses_are_plain_http() {
-        let url: HttpUrl = "http://localhost:8000".parse().unwrap();
-        assert_eq!((url.address.as_str(), url.path.as_str()), ("localhost:8000", "/"));
-        let url: HttpUrl = "http://[::1]/v1/models?x=1".parse().unwrap();
-        assert_eq!((url.address.as_str(), url.path.as_str()), ("[::1]:80", "/v1/models?x=1"));
-        for text in
-            ["https://localhost", "localhost:8000", "http://", "http://a b/", "http://u:p@h/"]
-        {
-            assert!(text.parse::<HttpUrl>().is_err(), "{text}");
-        }
-    }
+    use crate::http::HttpOptions;
 
     #[test]
     fn a_service_is_ready_once_it_answers_with_200() {
@@ -183,7 +111,8 @@ mod tests {
             }
             asked
         });
-        let probe = Probe::Url(format!("http://{address}/health").parse().unwrap());
+        let address = format!("http://{address}/health").parse().unwrap();
+        let probe = Probe::Url(Client::of_engine(address, &HttpOptions::default()).unwrap());
         let mut watch = probe.watch(Path::new("none"));
         assert_eq!(watch.look(), Look::NotYet);
         assert_eq!(watch.look(), Look::Ready);

@@ -2,12 +2,8 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::http::Uri;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::WithBody;
 use ureq::{Agent, RequestBuilder};
 use wattrace_schema::RequestStatus;
@@ -16,7 +12,8 @@ use super::requests::Api;
 use super::{LoadError, LoadOptions};
 use crate::Stop;
 use crate::clock::Clock;
-use crate::completion::{Answer, Observed, short};
+use crate::completion::{Answer, Observed};
+use crate::http::{self, Address};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -57,8 +54,8 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug)]
 pub(super) struct Client {
     agent: Agent,
-    url: String,
-    is_encrypted: bool,
+    url: Address,
+    is_verified: bool,
     key: Option<ApiKey>,
     timeout: Duration,
     cancelled: Stop,
@@ -67,7 +64,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn open(options: &LoadOptions) -> Result<Self, LoadError> {
         let url = endpoint(&options.url, options.api)?;
-        if options.key.is_some() && !options.allow_plain_key && !is_safe_for_keys(&url) {
+        if options.key.is_some() && !options.http.may_carry_credentials(&url) {
             return Err(LoadError::PlainKey { url: url.to_string() });
         }
         let mut config = Agent::config_builder()
@@ -87,22 +84,28 @@ impl Client {
             .max_idle_age(IDLE_CONNECTION)
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(options.timeout));
-        let is_encrypted = url.scheme_str() == Some("https");
-        if is_encrypted {
-            config = config.tls_config(tls()?);
+        if url.is_encrypted() {
+            let trusted = http::tls(&options.http)
+                .map_err(|problem| LoadError::Certificates { url: url.to_string(), problem })?;
+            config = config.tls_config(trusted);
         }
         Ok(Self {
             agent: config.build().new_agent(),
-            url: url.to_string(),
-            is_encrypted,
+            url,
+            is_verified: !options.http.insecure,
             key: options.key.clone(),
             timeout: options.timeout,
             cancelled: Stop::new(),
         })
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(super) const fn url(&self) -> &Address {
         &self.url
+    }
+
+    /// Whether whoever answers may be another than the address names.
+    pub(super) const fn is_unverified(&self) -> bool {
+        self.url.is_encrypted() && !self.is_verified
     }
 
     /// Raised once no request is to be sent any more.
@@ -142,8 +145,9 @@ impl Client {
     /// that is used again may just be closing: llama.cpp's server closes after every streamed answer,
     /// without a word. So each request has its own; sending one twice would be worse.
     fn post(&self) -> RequestBuilder<WithBody> {
-        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
-        if !self.is_encrypted {
+        let mut request =
+            self.agent.post(self.url.as_str()).header("content-type", "application/json");
+        if !self.url.is_encrypted() {
             request = request.header("connection", "close");
         }
         match &self.key {
@@ -202,31 +206,11 @@ impl Client {
 
 const CANCELLED: &str = "cancelled";
 
-/// Certificates that the system trusts.
-fn tls() -> Result<TlsConfig, LoadError> {
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let cause = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-        return Err(LoadError::Certificates(short(&cause)));
-    }
-    let certificates: Vec<_> =
-        found.certs.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
-    let roots = RootCerts::Specific(Arc::new(certificates));
-    Ok(TlsConfig::builder().root_certs(roots).build())
-}
-
 /// The address of the endpoint: `url` itself where it names one, else below it.
-fn endpoint(url: &str, api: Api) -> Result<Uri, LoadError> {
-    let unusable = |problem: &'static str| LoadError::Url { url: without_user(url), problem };
-    let given: Uri = url.parse().map_err(|_| unusable("is no address"))?;
-    let authority = given.authority().ok_or_else(|| unusable("names no host"))?;
-    if authority.as_str().contains('@') {
-        return Err(unusable("holds a user; a key belongs into a file (--api-key-file)"));
-    }
-    if !matches!(given.scheme_str(), Some("http" | "https")) {
-        return Err(unusable("is neither http nor https"));
-    }
-    if given.query().is_some() {
+fn endpoint(url: &str, api: Api) -> Result<Address, LoadError> {
+    let given: Address = url.parse()?;
+    let unusable = |problem: &'static str| LoadError::Url { url: given.to_string(), problem };
+    if given.path().contains('?') {
         return Err(unusable("holds a query"));
     }
     let path = given.path().trim_end_matches('/');
@@ -242,26 +226,7 @@ fn endpoint(url: &str, api: Api) -> Result<Uri, LoadError> {
         return Ok(given);
     }
     let version = if path.ends_with("/v1") { "" } else { "/v1" };
-    let scheme = given.scheme_str().unwrap_or("http");
-    let whole = format!("{scheme}://{authority}{path}{version}{name}");
-    whole.parse().map_err(|_| unusable("is no address"))
-}
-
-/// The address without what stands before an `@`.
-fn without_user(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 <= at => {
-            format!("{}***{}", &url[..scheme + 3], &url[at..])
-        }
-        _ => url.to_owned(),
-    }
-}
-
-/// Whether nobody on the way can read what is sent.
-fn is_safe_for_keys(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    url.scheme_str() == Some("https") || is_loopback || host.eq_ignore_ascii_case("localhost")
+    Ok(format!("{}{path}{version}{name}", given.base()).parse()?)
 }
 
 #[cfg(test)]
@@ -287,21 +252,15 @@ mod tests {
         let message = |url| endpoint(url, Api::Chat).unwrap_err().to_string();
         insta::assert_snapshot!(
             [
-                message("127.0.0.1:8000"),
                 message("http://me:secret@host/v1"),
-                message("ftp://host"),
                 message("http://host/v1/completions"),
                 message("http://host/?a=b"),
-                message("http:// host"),
             ]
             .join("\n"),
             @r#"
-            "127.0.0.1:8000" is neither http nor https; expected an address such as http://127.0.0.1:8000
-            "http://***@host/v1" holds a user; a key belongs into a file (--api-key-file); expected an address such as http://127.0.0.1:8000
-            "ftp://host" is neither http nor https; expected an address such as http://127.0.0.1:8000
+            "http://***@host/v1" holds a user or a password, which others could read; expected an address such as http://127.0.0.1:8000
             "http://host/v1/completions" is not the endpoint that --api names; expected an address such as http://127.0.0.1:8000
             "http://host/?a=b" holds a query; expected an address such as http://127.0.0.1:8000
-            "http:// host" is no address; expected an address such as http://127.0.0.1:8000
             "#
         );
     }
@@ -375,7 +334,7 @@ mod tests {
             timeout: Duration::from_secs(60),
             max_in_flight: 1,
             key: None,
-            allow_plain_key: false,
+            http: http::HttpOptions::default(),
         };
         let clock = CountingClock { count: 0.into(), read };
         let (sent_ns, observed) = Client::open(&options).unwrap().send(b"{}", &clock);
@@ -388,7 +347,8 @@ mod tests {
 
     #[test]
     fn keys_go_in_the_clear_only_to_this_machine() {
-        let is_safe = |url: &str| is_safe_for_keys(&url.parse().unwrap());
+        let options = http::HttpOptions::default();
+        let is_safe = |url: &str| options.may_carry_credentials(&url.parse().unwrap());
         for url in ["https://host", "http://localhost:1", "http://127.0.0.2", "http://[::1]:80"] {
             assert!(is_safe(url), "{url}");
         }

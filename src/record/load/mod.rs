@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::http::{AddressError, HttpOptions};
+
 pub use client::ApiKey;
 pub use requests::{Api, RequestSource};
 pub use sender::{Load, Sent};
@@ -70,8 +72,8 @@ pub struct LoadOptions {
     pub max_in_flight: usize,
     /// Key of the endpoint.
     pub key: Option<ApiKey>,
-    /// Send the key without encryption to another machine.
-    pub allow_plain_key: bool,
+    /// Whose certificate is trusted, and whether the key may go unencrypted to another machine.
+    pub http: HttpOptions,
 }
 
 /// Why nothing can be sent.
@@ -89,19 +91,22 @@ pub enum LoadError {
     /// Fields of `--body` cannot be added.
     #[error("--body: {0}")]
     Extra(String),
+    /// The address is none.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The address cannot be used.
     #[error("\"{url}\" {problem}; expected an address such as http://127.0.0.1:8000")]
     Url { url: String, problem: &'static str },
     /// The key would be readable on the way.
     #[error(
         "the key would go to {url} without encryption; use https, take the key away, or allow it with \
-         --allow-plain-key"
+         --allow-plain-credentials"
     )]
     PlainKey { url: String },
     /// There is no usable key.
     #[error("the key is empty or holds spaces or letters that no header may hold")]
     Key,
-    /// No certificate to trust was found.
-    #[error("the system trusts no certificate, so https cannot be used{0}")]
-    Certificates(String),
+    /// The certificate of the endpoint cannot be verified.
+    #[error("\"{url}\" {problem}")]
+    Certificates { url: String, problem: String },
 }

@@ -174,6 +174,12 @@ impl Load {
         };
         let seed = self.options.seed;
         context.note(format!("load: requests to {}, {arrival}, seed {seed}", self.client.url()));
+        if self.client.is_unverified() {
+            context.note(format!(
+                "load: what {} answered was not verified by its certificate (--insecure)",
+                self.client.url().authority()
+            ));
+        }
         if !self.options.extra.is_empty() {
             let extra = redact::json(Value::Object(self.options.extra.clone()));
             context.note(format!("load: fields added to every request: {extra}"));

@@ -1,6 +1,5 @@
 //! The engine's own metrics, asked for on a side path: they explain a run and set no boundary.
 
-mod address;
 mod endpoint;
 
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use wattrace_trace::format::EngineValue;
 use crate::Context;
 use crate::clock::Span;
 
-pub use address::MetricsAddress;
 pub(crate) use endpoint::Endpoint;
 
 /// What counts failures of this part.
@@ -32,8 +30,8 @@ fn is_kept(name: &str) -> bool {
 
 /// Asks for metrics until the recording stops. `label` is added to every value where several engines are
 /// asked, so that theirs stay apart.
-pub fn run(context: &Arc<Context>, address: &MetricsAddress, interval: Duration, label: bool) {
-    let mut poll = Poll::new(context, address, label);
+pub(crate) fn run(context: &Arc<Context>, endpoint: Endpoint, interval: Duration, label: bool) {
+    let mut poll = Poll::new(context, endpoint, label);
     let clock = context.clock.clock();
     let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX).max(1);
     let mut due_ns = clock.monotonic_ns();
@@ -54,20 +52,18 @@ pub fn run(context: &Arc<Context>, address: &MetricsAddress, interval: Duration,
 /// One engine that is asked.
 struct Poll<'a> {
     context: &'a Context,
-    address: &'a MetricsAddress,
-    endpoint: Endpoint<'a>,
+    endpoint: Endpoint,
     label: Option<String>,
     unread: u64,
     not_finite: u64,
 }
 
 impl<'a> Poll<'a> {
-    fn new(context: &'a Context, address: &'a MetricsAddress, label: bool) -> Self {
+    fn new(context: &'a Context, endpoint: Endpoint, label: bool) -> Self {
         Self {
             context,
-            address,
-            endpoint: Endpoint::new(address),
-            label: label.then(|| format!("endpoint=\"{}\"", address.authority())),
+            label: label.then(|| format!("endpoint=\"{}\"", endpoint.address().authority())),
+            endpoint,
             unread: 0,
             not_finite: 0,
         }
@@ -118,7 +114,7 @@ impl<'a> Poll<'a> {
     /// Says in the notes of the run what came of it.
     fn finish(self) {
         let summary = self.endpoint.summary(self.context, SOURCE);
-        let mut note = format!("engine metrics of {}: {summary}", self.address.url());
+        let mut note = format!("engine metrics of {}: {summary}", self.endpoint.address());
         for (count, what) in [
             (self.unread, "lines that are no metric, not read"),
             (self.not_finite, "values that are not finite, null"),
@@ -138,9 +134,14 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::http::HttpOptions;
+
+    fn endpoint(address: &str) -> Endpoint {
+        Endpoint::new(&address.parse().unwrap(), &HttpOptions::default()).unwrap()
+    }
 
     /// Answers each connection with the next of these, and gives the address.
-    fn server(answers: Vec<String>) -> (MetricsAddress, std::thread::JoinHandle<()>) {
+    fn server(answers: Vec<String>) -> (String, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/metrics", listener.local_addr().unwrap());
         let thread = std::thread::spawn(move || {
@@ -155,7 +156,7 @@ mod tests {
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
-        (address.parse().unwrap(), thread)
+        (address, thread)
     }
 
     fn answer(status: &str, body: &str) -> String {
@@ -179,7 +180,7 @@ mod tests {
             "nonsense\r\n\r\n".to_owned(),
         ]);
         let context = Context::new(Arc::new(SystemClock));
-        let mut poll = Poll::new(&context, &address, false);
+        let mut poll = Poll::new(&context, endpoint(&address), false);
         for _ in 0..5 {
             poll.once().unwrap();
         }
@@ -205,11 +206,11 @@ mod tests {
         let failures = context.failures();
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert_eq!(failures[0].cause, "it answered without a metric in Prometheus' text");
-        let note = context.take_notes().remove(0).replace(address.url(), "URL");
+        let note = context.take_notes().remove(0).replace(&address, "URL");
         assert_eq!(
             note,
-            "engine metrics of URL: 2 answers; before the first answer, questions without one: it answered \
-             with HTTP 503 (1); after the last answer, questions without one: its answer is no HTTP (1); \
+            "engine metrics of URL: 2 answers; before the first answer, questions without one: the service \
+             answered with HTTP 503 (1); after the last answer, questions without one: the answer is no HTTP (1); \
              lines that are no metric, not read: 1; values that are not finite, null: 1"
         );
     }
@@ -218,10 +219,9 @@ mod tests {
     fn an_engine_that_never_answers_is_a_failure_each_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/metrics", listener.local_addr().unwrap());
-        let address: MetricsAddress = address.parse().unwrap();
         drop(listener);
         let context = Context::new(Arc::new(SystemClock));
-        let mut poll = Poll::new(&context, &address, true);
+        let mut poll = Poll::new(&context, endpoint(&address), true);
         poll.once().unwrap();
         poll.once().unwrap();
         poll.finish();
@@ -233,8 +233,7 @@ mod tests {
     #[test]
     fn engines_that_are_asked_together_stay_apart() {
         let context = Context::new(Arc::new(SystemClock));
-        let address: MetricsAddress = "http://h:1/metrics".parse().unwrap();
-        let mut poll = Poll::new(&context, &address, true);
+        let mut poll = Poll::new(&context, endpoint("http://h:1/metrics"), true);
         let rows = poll.rows(0, "a 1\nb{x=\"y\"} 2\n").unwrap();
         let labels: Vec<_> = rows.iter().map(|row| row.labels.as_deref().unwrap()).collect();
         assert_eq!(labels, ["endpoint=\"h:1\"", "endpoint=\"h:1\",x=\"y\""]);

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Context;
+use crate::http::{Address, AddressError};
 use forward::Forwarder;
 use observer::Observer;
 
@@ -41,6 +42,9 @@ pub enum ProxyError {
         "\"{text}\" is no address to listen at; expected a port of this machine, such as 8001 or 127.0.0.1:8001"
     )]
     Listen { text: String },
+    /// The address of the server is none.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The address of the server cannot be used.
     #[error("\"{url}\" {problem}; expected an address such as http://127.0.0.1:8000")]
     Server { url: String, problem: &'static str },
@@ -145,28 +149,16 @@ fn listen_address(text: &str) -> Result<SocketAddr, ProxyError> {
 
 /// Host and port of `http://HOST[:PORT]`.
 fn server(url: &str) -> Result<(String, u16), ProxyError> {
-    let unusable = |problem| {
-        let shown = if url.contains('@') { "the address of the server" } else { url };
-        ProxyError::Server { url: shown.to_owned(), problem }
-    };
-    let given: ureq::http::Uri = url.parse().map_err(|_| unusable("is no address"))?;
-    let authority = given.authority().ok_or_else(|| unusable("names no host"))?;
-    if authority.as_str().contains('@') {
-        return Err(unusable("holds a user, and nothing is added to what passes"));
+    let given: Address = url.parse()?;
+    let (host, port) = (given.host().trim_matches(['[', ']']).to_owned(), given.port());
+    if given.is_encrypted() {
+        return Err(ProxyError::Encrypted { url: url.to_owned(), host, port });
     }
-    let host = authority.host().trim_matches(['[', ']']).to_owned();
-    match given.scheme_str() {
-        Some("http") => (),
-        Some("https") => {
-            let port = authority.port_u16().unwrap_or(443);
-            return Err(ProxyError::Encrypted { url: url.to_owned(), host, port });
-        }
-        _ => return Err(unusable("is not http")),
+    if given.path() != "/" {
+        let problem = "holds a path, and paths pass as they are";
+        return Err(ProxyError::Server { url: url.to_owned(), problem });
     }
-    if !matches!(given.path(), "" | "/") || given.query().is_some() {
-        return Err(unusable("holds a path, and paths pass as they are"));
-    }
-    Ok((host, authority.port_u16().unwrap_or(80)))
+    Ok((host, port))
 }
 
 /// A proxy. Its threads go on until [`Proxy::close`], or until the program ends.

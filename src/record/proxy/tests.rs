@@ -307,9 +307,9 @@ fn routes_are_read_and_those_that_cannot_work_are_refused() {
         "8001" is no route; expected LISTEN=URL, such as 127.0.0.1:8001=http://127.0.0.1:8000
         "host:x" is no address to listen at; expected a port of this machine, such as 8001 or 127.0.0.1:8001
         "https://api.example.org": the proxy passes bytes on as they are and cannot encrypt them; let another program do that, such as socat TCP-LISTEN:8002,bind=127.0.0.1,fork,reuseaddr OPENSSL:api.example.org:443, and name http://127.0.0.1:8002
-        "the address of the server" holds a user, and nothing is added to what passes; expected an address such as http://127.0.0.1:8000
+        "http://***@h" holds a user or a password, which others could read; expected an address such as http://127.0.0.1:8000
         "http://h/v1" holds a path, and paths pass as they are; expected an address such as http://127.0.0.1:8000
-        "h:80" is not http; expected an address such as http://127.0.0.1:8000
+        "h:80" is neither http nor https; expected an address such as http://127.0.0.1:8000
         "#
     );
 }

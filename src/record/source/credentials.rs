@@ -8,8 +8,8 @@ use super::secrets::Secrets;
 /// A user and a password. Neither appears when it is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    pub(super) user: String,
-    pub(super) password: String,
+    pub(crate) user: String,
+    pub(crate) password: String,
 }
 
 impl fmt::Debug for Credentials {

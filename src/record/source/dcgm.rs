@@ -10,9 +10,9 @@ use wattrace_trace::format::dcgm::{
     AVERAGE_MS, BoardReading, Exporter, Scrape, plain_power_is_instant,
 };
 
-use super::http::{Client, Failure, HttpOptions};
 use super::{HardwareFacts, PowerSource, Reading, Sample, Stream};
 use crate::clock::{Clock, Span};
+use crate::http::{Client, Failure, HttpOptions};
 
 /// Time between questions while the exporter's interval is looked for, and how long that may take.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ impl Dcgm {
                 "DCGM: MIG instances repeat the values of their board, which are taken once".into(),
             );
         }
-        if options.insecure && url.starts_with("https") {
+        if options.insecure && source.client.address().is_encrypted() {
             source.notes.push(format!(
                 "DCGM: what {} answered was not verified by its certificate (--insecure)",
                 source.client.host()

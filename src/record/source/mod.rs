@@ -5,7 +5,6 @@ mod credentials;
 mod dcgm;
 mod devices;
 mod host;
-mod http;
 #[cfg(test)]
 #[path = "../../../tests/record/http_service.rs"]
 mod http_service;
@@ -24,10 +23,10 @@ mod sysfs;
 use wattrace_schema as schema;
 
 use crate::clock::{Clock, Span};
+use crate::http::HttpOptions;
 
 pub use credentials::Credentials;
 pub(crate) use devices::Devices;
-pub use http::HttpOptions;
 pub use ipmi::IpmiLogin;
 pub use snmp::SnmpLogin;
 pub use specification::{SourceSpecification, SpecificationError};
@@ -153,7 +152,7 @@ pub trait PowerSource: Send + std::fmt::Debug {
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>);
 
     /// Processor time of the programs that it ran, since it was asked the last time; it is part of what
-    /// recording costs. [`crate::HelperCpu`] finds it.
+    /// recording costs. `HelperCpu` finds it.
     fn take_helper_cpu(&mut self) -> std::time::Duration {
         std::time::Duration::ZERO
     }

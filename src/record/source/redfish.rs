@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use wattrace_schema::{Reading as ReadingKind, Scope};
 use wattrace_trace::format::redfish::{Resource, number};
 
-use super::http::{Answer, Client, Failure};
 use super::remote_clock::{Observation, Offset, RemoteTime, offset};
 use super::{COARSEST_COUNT_J, PowerSource, Reading, Sample, SourceOptions, Stream, refresh_ms};
 use crate::clock::{Clock, Span, SystemClock};
+use crate::http::{Answer, Client, Failure};
 
 const ROOT: &str = "/redfish/v1/";
 
@@ -103,7 +103,8 @@ impl Redfish {
             has_counter: false,
             notes: Vec::new(),
         };
-        source.note_target(options.http.insecure);
+        let is_unverified = options.http.insecure && source.client.address().is_encrypted();
+        source.note_target(is_unverified);
         source.settle_counter(&values);
         source.measure_clock();
         Ok(source)
@@ -113,7 +114,7 @@ impl Redfish {
         self.client.host()
     }
 
-    fn note_target(&mut self, insecure: bool) {
+    fn note_target(&mut self, is_unverified: bool) {
         let host = self.host().to_owned();
         let what = match &self.target {
             Target::Resource(path) => format!("Redfish: power is read from {host}{path}"),
@@ -126,7 +127,7 @@ impl Redfish {
         self.notes.push(format!(
             "{what}; the controller may refresh its reading less often than it is read"
         ));
-        if insecure {
+        if is_unverified {
             self.notes.push(format!(
                 "Redfish: what {host} answered was not verified by its certificate (--insecure)"
             ));

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::http::{Address, AddressError};
+
 /// A power source as the command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceSpecification {
@@ -106,15 +108,8 @@ impl FromStr for SourceSpecification {
         };
         let address = |problem| {
             let url = value.ok_or_else(|| error(problem))?;
-            // What stands here appears in the process list and in run.json.
-            let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
-            match authority {
-                Some(authority) if authority.contains('@') => {
-                    Err(error("holds credentials, which others could read"))
-                }
-                Some(_) => Ok(url.to_owned()),
-                None => Err(error(problem)),
-            }
+            let address: Result<Address, AddressError> = url.parse();
+            address.map(|_| url.to_owned()).map_err(|other| error(other.problem))
         };
         match (name, value) {
             ("nvml", None) => Ok(Self::Nvml),
@@ -200,8 +195,8 @@ mod tests {
         "nvidia" is no power source
         "nvml=0" takes no value
         "redfish" has no address
-        "redfish=bmc" has no address
-        "redfish=https://u:p@bmc" holds credentials, which others could read
+        "redfish=bmc" is neither http nor https
+        "redfish=https://u:p@bmc" holds a user or a password, which others could read
         "snmp=pdu" lacks a host and an object
         "ipmi=u:p@bmc" holds credentials, which others could read
         "replay=" has nothing after "="

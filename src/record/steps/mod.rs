@@ -17,10 +17,11 @@ use wattrace_trace::{AccuracyWriteRow, EngineRow, PowerRow, RequestRow, StepRow,
 
 use crate::Context;
 use crate::clock::ClockPair;
-use crate::metrics::{Endpoint, MetricsAddress};
+use crate::http::{Address, HttpOptions};
+use crate::metrics::Endpoint;
 
 pub use specification::{LogPlace, StepsSpecification};
-pub use tail::{Tail, TailCounts, TailLine};
+use tail::{Tail, TailCounts, TailLine};
 
 /// Time between looks at a log.
 const POLL_NS: i64 = 200_000_000;
@@ -46,8 +47,8 @@ pub struct StepsSource {
 enum From {
     /// A log, and the beginning of what was in it before.
     Tail { tail: Tail, head: Vec<u8> },
-    /// An address, and the time between questions.
-    Address { address: MetricsAddress, interval: Duration },
+    /// An engine, and the time between questions.
+    Endpoint { endpoint: Endpoint, interval: Duration },
 }
 
 impl StepsSource {
@@ -69,14 +70,17 @@ impl StepsSource {
     }
 
     /// Asks an engine for statistics that it gives once; nobody else may ask it then.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What is wrong with the certificates to trust.
     pub fn from_address(
-        address: &MetricsAddress,
+        address: &Address,
+        http: &HttpOptions,
         interval: Duration,
         log: Option<&'static StepLog>,
-    ) -> Self {
-        let from = From::Address { address: address.clone(), interval };
-        Self { path: address.authority().into(), log, from }
+    ) -> Result<Self, String> {
+        let from = From::Endpoint { endpoint: Endpoint::new(address, http)?, interval };
+        Ok(Self { path: address.authority().into(), log, from })
     }
 }
 
@@ -91,7 +95,7 @@ pub fn run(context: &Arc<Context>, source: StepsSource, index: u16, of: u16) {
             follower.take_head(&head);
             follow(context, follower, tail);
         }
-        From::Address { address, interval } => ask(context, follower, &address, interval),
+        From::Endpoint { endpoint, interval } => ask(context, follower, endpoint, interval),
     }
 }
 
@@ -112,14 +116,8 @@ fn follow(context: &Context, mut follower: Follower<'_>, mut tail: Tail) {
     follower.finish(read.unwrap_or_default(), None);
 }
 
-fn ask(
-    context: &Context,
-    mut follower: Follower<'_>,
-    address: &MetricsAddress,
-    interval: Duration,
-) {
+fn ask(context: &Context, mut follower: Follower<'_>, mut endpoint: Endpoint, interval: Duration) {
     let clock = context.clock.clock();
-    let mut endpoint = Endpoint::new(address);
     let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
     loop {
         let next_ns = clock.monotonic_ns().saturating_add(interval_ns);
@@ -217,7 +215,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Asks once; the answer is one line.
-    fn question(&mut self, context: &Context, endpoint: &mut Endpoint<'_>) {
+    fn question(&mut self, context: &Context, endpoint: &mut Endpoint) {
         let answer = endpoint.ask();
         self.look();
         match answer {

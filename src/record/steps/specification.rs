@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use wattrace_trace::format::{STEP_LOGS, StepLog, find_step_log};
 
-use crate::metrics::MetricsAddress;
+use crate::http::{Address, AddressError};
 
 /// A log of decode iterations that is followed while it is written.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub enum LogPlace {
     /// A file.
     File(PathBuf),
     /// Nowhere: the engine gives its statistics to whoever asks, once.
-    Address(MetricsAddress),
+    Address(Address),
 }
 
 /// The engine that gives statistics to whoever asks.
@@ -58,7 +58,7 @@ impl FromStr for StepsSpecification {
                         "names an address; only {ASKED}=URL can be asked for steps"
                     ));
                 }
-                LogPlace::Address(url.parse()?)
+                LogPlace::Address(url.parse().map_err(|error: AddressError| error.to_string())?)
             }
             file => LogPlace::File(file.into()),
         };

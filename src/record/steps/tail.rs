@@ -13,7 +13,7 @@ const MOST_LINE_BYTES: usize = 1 << 20;
 
 /// What becomes of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TailLine<'a> {
+pub(crate) enum TailLine<'a> {
     /// A line without its end.
     Whole(&'a [u8]),
     /// A line that was never ended: the file was cut, replaced, or given up.
@@ -24,18 +24,18 @@ pub enum TailLine<'a> {
 
 /// How often a file became another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TailCounts {
+pub(crate) struct TailCounts {
     /// Another file took its name (rotation).
-    pub replaced: u64,
+    pub(crate) replaced: u64,
     /// It became shorter (truncation, as by `copytruncate`).
-    pub truncated: u64,
+    pub(crate) truncated: u64,
 }
 
 /// Reads what is appended to a file, whole lines only. The file need not be there yet. One that is
 /// renamed is read to its end before the next of its name; one that is cut is read from its start. A file
 /// that is cut and outgrows its old length between two looks cannot be told from one that only grew.
 #[derive(Debug)]
-pub struct Tail {
+pub(crate) struct Tail {
     path: PathBuf,
     open: Option<OpenFile>,
     /// The beginning of a line whose end is not there yet.
@@ -80,7 +80,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 impl Tail {
     /// Follows a file from its start, now or once it is there.
     #[must_use]
-    pub fn from_start(path: &Path) -> Self {
+    pub(crate) fn from_start(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             open: None,
@@ -96,7 +96,7 @@ impl Tail {
     ///
     /// # Errors
     /// When the file is there and cannot be read.
-    pub fn from_end(path: &Path, head_bytes: u64) -> io::Result<(Self, Vec<u8>)> {
+    pub(crate) fn from_end(path: &Path, head_bytes: u64) -> io::Result<(Self, Vec<u8>)> {
         let mut tail = Self::from_start(path);
         let mut head = Vec::new();
         if let Some(mut open) = OpenFile::new(path)? {
@@ -107,17 +107,11 @@ impl Tail {
         Ok((tail, head))
     }
 
-    /// How often the file became another one.
-    #[must_use]
-    pub const fn counts(&self) -> TailCounts {
-        self.counts
-    }
-
     /// Gives `take` every line that is whole by now.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn read(&mut self, take: &mut dyn FnMut(TailLine<'_>)) -> io::Result<()> {
+    pub(crate) fn read(&mut self, take: &mut dyn FnMut(TailLine<'_>)) -> io::Result<()> {
         if self.open.is_none() {
             self.open = OpenFile::new(&self.path)?;
         }
@@ -150,7 +144,7 @@ impl Tail {
     ///
     /// # Errors
     /// When the file cannot be read; the lines so far were given.
-    pub fn finish(mut self, take: &mut dyn FnMut(TailLine<'_>)) -> io::Result<TailCounts> {
+    pub(crate) fn finish(mut self, take: &mut dyn FnMut(TailLine<'_>)) -> io::Result<TailCounts> {
         let read = self.read(take);
         self.cut(take);
         read.map(|()| self.counts)

@@ -17,6 +17,7 @@ pub use super::nvidia_smi::AVERAGE_MS;
 use super::power_log::{
     self, PollClock, PowerLog, Problem, Rows, Settings, Source, Stamp, epoch_stamp, stamp_line,
 };
+use super::scrape::Sample;
 use super::{Format, ImportOptions, Input, Reader, Sink, Skipped, quantity};
 use crate::{PowerRow, TraceError};
 
@@ -124,7 +125,7 @@ pub(super) struct Dcgm {
 struct Current {
     time: Option<i64>,
     /// Series seen in it, so that a series that comes again begins another scrape.
-    series: BTreeSet<String>,
+    series: BTreeSet<(String, String)>,
 }
 
 /// Values of one board at one time.
@@ -175,66 +176,11 @@ impl Boards {
     }
 }
 
-/// A sample of the exporter's text.
-#[derive(Debug, PartialEq)]
-struct Sample<'a> {
-    name: &'a str,
-    labels: BTreeMap<String, String>,
-    value: &'a str,
-    time_ns: Option<i64>,
-}
-
-impl<'a> Sample<'a> {
-    /// Reads `name{label="value",…} value [milliseconds]`.
-    fn parse(line: &'a str) -> Result<Self, String> {
-        let malformed =
-            || "is no sample of Prometheus text; expected \"name{label=\"value\"} 1.5\"".to_owned();
-        let (name, labels, rest) = match line.split_once('{') {
-            Some((name, rest)) => {
-                let (labels, rest) = parse_labels(rest).ok_or_else(malformed)?;
-                (name.trim(), labels, rest)
-            }
-            None => {
-                let (name, rest) = line.split_once(' ').ok_or_else(malformed)?;
-                (name, BTreeMap::new(), rest)
-            }
-        };
-        let mut cells = rest.split_whitespace();
-        let value = cells.next().ok_or_else(malformed)?;
-        let time = cells.next();
-        let time_ns = time.map(|cell| quantity::decimal_nanos(cell, "ms")).transpose()?;
-        if cells.next().is_some() || name.is_empty() {
-            return Err(malformed());
-        }
-        Ok(Self { name, labels, value, time_ns })
-    }
-}
-
-/// Labels after the opening brace, and what follows the closing one.
-fn parse_labels(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
-    let mut labels = BTreeMap::new();
-    let mut rest = text.trim_start();
-    loop {
-        if let Some(after) = rest.strip_prefix('}') {
-            return Some((labels, after));
-        }
-        let (name, after) = rest.split_once('=')?;
-        let mut value = String::new();
-        let quoted = after.trim_start().strip_prefix('"')?;
-        let mut characters = quoted.char_indices();
-        let end = loop {
-            match characters.next()? {
-                (at, '"') => break at,
-                (_, '\\') => match characters.next()?.1 {
-                    'n' => value.push('\n'),
-                    other => value.push(other),
-                },
-                (_, other) => value.push(other),
-            }
-        };
-        labels.insert(name.trim().to_owned(), value);
-        rest = quoted[end + 1..].trim_start().trim_start_matches(',').trim_start();
-    }
+/// Reads a sample of the exporter's text.
+fn parse(line: &str) -> Result<Sample<'_>, String> {
+    Sample::parse(line).ok_or_else(|| {
+        "is no sample of Prometheus text; expected \"name{label=\"value\"} 1.5\"".to_owned()
+    })
 }
 
 #[derive(Debug, Deserialize)]
@@ -257,27 +203,29 @@ impl Dcgm {
     }
 
     fn sample(&mut self, line: &str, rows: &mut Rows) -> Result<(), Problem> {
-        let sample = Sample::parse(line)?;
+        let sample = parse(line)?;
         let Some(metric) = metric(sample.name) else { return Ok(()) };
-        let (series, _) = line.rsplit_once('}').unwrap_or((sample.name, ""));
-        if self.scrape.series.contains(series) {
+        let labels = sample.label_texts();
+        let time_ns = sample.time.map(|cell| quantity::decimal_nanos(cell, "ms")).transpose()?;
+        let series = (sample.name.to_owned(), sample.labels.unwrap_or_default().to_owned());
+        if self.scrape.series.contains(&series) {
             self.end_scrape(rows);
         }
-        if is_instance(&sample) {
+        if is_instance(&labels) {
             rows.note("MIG instances repeat the readings of their board, which are taken once");
         }
-        let board = self.boards.place(&sample.labels)?;
-        if let Some(name) = sample.labels.get("modelName").filter(|name| !name.is_empty()) {
+        let board = self.boards.place(&labels)?;
+        if let Some(name) = labels.get("modelName").filter(|name| !name.is_empty()) {
             rows.accelerator(name);
         }
-        if let Some(version) = sample.labels.get("DCGM_FI_DRIVER_VERSION") {
+        if let Some(version) = labels.get("DCGM_FI_DRIVER_VERSION") {
             rows.driver(version);
         }
-        let t_ns = match (sample.time_ns, self.scrape.time) {
+        let t_ns = match (time_ns, self.scrape.time) {
             (Some(t_ns), _) | (None, Some(t_ns)) => t_ns,
             (None, None) => *self.scrape.time.insert(self.clock.answer()?),
         };
-        self.scrape.series.insert(series.to_owned());
+        self.scrape.series.insert(series);
         let reading = self.readings.entry((t_ns, board)).or_default();
         reading.set(metric, sample.name, sample.value)?;
         Ok(())
@@ -460,14 +408,13 @@ impl Exporter {
         let mut scrape = Scrape::default();
         let lines = text.lines().map(str::trim);
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let taken = Sample::parse(line).and_then(|sample| {
+            let taken = parse(line).and_then(|sample| {
                 let Some(metric) = metric(sample.name) else { return Ok(()) };
-                let board = self.boards.place(&sample.labels)?;
-                scrape.has_instances |= is_instance(&sample);
-                self.models
-                    .extend(sample.labels.get("modelName").filter(|n| !n.is_empty()).cloned());
-                self.driver =
-                    sample.labels.get("DCGM_FI_DRIVER_VERSION").cloned().or(self.driver.take());
+                let labels = sample.label_texts();
+                let board = self.boards.place(&labels)?;
+                scrape.has_instances |= is_instance(&labels);
+                self.models.extend(labels.get("modelName").filter(|n| !n.is_empty()).cloned());
+                self.driver = labels.get("DCGM_FI_DRIVER_VERSION").cloned().or(self.driver.take());
                 readings.entry(board).or_default().set(metric, sample.name, sample.value)
             });
             scrape.unreadable += usize::from(taken.is_err());
@@ -485,8 +432,8 @@ pub fn plain_power_is_instant(model: &str) -> bool {
     super::nvidia_smi::reads_instant(model)
 }
 
-fn is_instance(sample: &Sample<'_>) -> bool {
-    sample.labels.get("GPU_I_ID").is_some_and(|id| !id.is_empty())
+fn is_instance(labels: &BTreeMap<String, String>) -> bool {
+    labels.get("GPU_I_ID").is_some_and(|id| !id.is_empty())
 }
 
 impl Reading {

@@ -115,6 +115,36 @@ mod tests {
         );
     }
 
+    /// The server writes its log, is gone, and ten minutes after the first start writes it once more: every
+    /// step comes twice, ten minutes apart.
+    #[test]
+    fn a_server_of_llamacpp_that_is_started_again_counts_from_zero() {
+        let steps = std::str::from_utf8(llamacpp::tests::STEPS).unwrap();
+        let text = format!("{steps}0.05.000.000 I srv  update_slots: all slots are idle\n");
+        let starts = [nanos("2026-01-31T12:00:00Z"), nanos("2026-01-31T12:10:00Z")];
+        let lines = text.lines().count();
+        let mut read = 0;
+        let collected = followed(format!("{text}{text}").as_bytes(), |line| {
+            let mut fields =
+                line.split(['.', ' ']).skip(1).map(|field| field.parse::<i64>().unwrap());
+            let start_ns = starts[usize::from(read >= lines)];
+            read += 1;
+            start_ns + (fields.next().unwrap() * 1000 + fields.next().unwrap()) * MS
+        });
+        let steps = &collected.steps;
+        assert_eq!(steps.len(), 8);
+        assert_eq!(
+            steps.iter().map(|step| step.step).collect::<Vec<_>>(),
+            (0..8).collect::<Vec<_>>()
+        );
+        for (first, second) in steps[..4].iter().zip(&steps[4..]) {
+            assert_eq!(second.t_end_ns - first.t_end_ns, starts[1] - starts[0]);
+            assert_eq!(second.history_tokens, first.history_tokens);
+        }
+        let note = &collected.parts[0].notes[1];
+        assert!(note.contains("started again while its log was followed: 1 times"), "{note}");
+    }
+
     #[test]
     fn statistics_of_tensorrt_llm_may_lack_a_stamp_or_break() {
         let line = |stamp: &str, iter: u32| {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::super::Credentials;
 use super::super::http_service::{Authority, Question, Reply, Service};
-use super::super::{Credentials, HttpOptions};
 use super::*;
+use crate::http::HttpOptions;
 
 /// Resources by address, which a test may change.
 #[derive(Debug, Clone, Default)]

@@ -10,12 +10,17 @@ use super::log::{self, Facts};
 use super::steps::StepScan;
 use crate::{StepRow, TraceError};
 
+/// A stamp that lies further than this before the one ahead of it is of another start of the server.
+const RESTART_NS: i64 = 1_000_000_000;
+
 /// Reads a log while it is written.
 pub(in super::super) fn follow(path: &Path) -> Box<dyn LogReader> {
     Box::new(Log {
         path: path.to_owned(),
         scan: StepScan::default(),
         uptime: Uptime::default(),
+        uncertainty_ns: 0,
+        restarts: 0,
         last_ns: 0,
         held: Vec::new(),
         last_end_ns: i64::MIN,
@@ -30,6 +35,10 @@ struct Log {
     path: PathBuf,
     scan: StepScan,
     uptime: Uptime,
+    /// How far the starts before this one may be misplaced.
+    uncertainty_ns: u64,
+    /// How often the server was started again.
+    restarts: u64,
     /// Time of the last line, on the clock of the log.
     last_ns: i64,
     /// Steps on the clock of the log, whose place is known better by the lines after them.
@@ -42,6 +51,17 @@ struct Log {
 }
 
 impl Log {
+    /// The server was started again and counts from zero: what was read belongs to the start before.
+    fn restart(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        self.held.extend(self.scan.end(self.last_ns));
+        self.write(self.held.len(), sink)?;
+        self.scan = self.scan.of_next_start();
+        self.uncertainty_ns = self.uncertainty_ns.max(self.uptime.uncertainty_ns());
+        self.uptime = Uptime::default();
+        self.restarts += 1;
+        Ok(())
+    }
+
     fn write(&mut self, count: usize, sink: &mut dyn Sink) -> Result<(), TraceError> {
         let offset_ns = self.uptime.offset_ns();
         for mut row in self.held.drain(..count) {
@@ -63,7 +83,7 @@ impl LogReader for Log {
         self.facts.take(log::Line::parse(text).body);
     }
 
-    fn line(&mut self, line: Line<'_>, seen: Seen, _: &mut dyn Sink) -> Result<(), TraceError> {
+    fn line(&mut self, line: Line<'_>, seen: Seen, sink: &mut dyn Sink) -> Result<(), TraceError> {
         // Prompts are printed as they are; bytes that are no text hold no timing.
         let Ok(text) = line.text else { return Ok(()) };
         let text = plain(text);
@@ -73,6 +93,10 @@ impl LogReader for Log {
             self.unstamped += 1;
             return Ok(());
         };
+        // Threads print in turn, so that stamps may step back a little.
+        if uptime_ns < self.last_ns.saturating_sub(RESTART_NS) {
+            self.restart(sink)?;
+        }
         self.uptime.see(uptime_ns, seen);
         self.last_ns = uptime_ns;
         self.held.extend(self.scan.line(parsed, uptime_ns));
@@ -105,8 +129,15 @@ impl LogReader for Log {
             "{} steps; stamps count from the server's start, which was placed to {} ms by when lines were \
              seen",
             self.steps,
-            self.uptime.uncertainty_ns().div_ceil(1_000_000)
+            self.uncertainty_ns.max(self.uptime.uncertainty_ns()).div_ceil(1_000_000)
         ));
+        if self.restarts > 0 {
+            part.notes.push(format!(
+                "the server was started again while its log was followed: {} times; the steps of each start \
+                 are placed by the lines of that start",
+                self.restarts
+            ));
+        }
         if self.unstamped > 0 {
             part.notes.push(format!("lines without a stamp, not read: {}", self.unstamped));
         }

@@ -56,6 +56,11 @@ pub(super) struct StepScan {
 }
 
 impl StepScan {
+    /// Begins anew, as the server does, with the next step's number.
+    pub(super) fn of_next_start(&self) -> Self {
+        Self { steps: self.steps, ..Self::default() }
+    }
+
     /// Takes a line; gives the iterations whose counts are known by now.
     pub(super) fn line(&mut self, line: Line<'_>, uptime_ns: i64) -> Vec<StepRow> {
         if let Some((task, text)) = line.of_task() {

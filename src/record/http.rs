@@ -1,51 +1,64 @@
-//! Asking a service over HTTP or HTTPS, on one connection that is kept open.
+//! Asking services over HTTP and HTTPS: addresses, trust in certificates, and why there is no answer.
+
+mod address;
 
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ureq::Agent;
-use ureq::config::RedirectAuthHeaders;
-use ureq::http::{HeaderValue, Uri, header};
+use ureq::config::{ConfigBuilder, RedirectAuthHeaders};
+use ureq::http::{HeaderValue, Response, header};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+use ureq::typestate::AgentScope;
+use ureq::{Agent, Body};
 
-use super::Credentials;
+use crate::source::Credentials;
+
+pub use address::{Address, AddressError};
 
 /// Longest time that one question may take, its connection included. A recording that ends waits for a
 /// question that is under way.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Largest answer that is taken, B.
-const LARGEST_ANSWER: u64 = 8 << 20;
+const LARGEST_ANSWER: u64 = 16 << 20;
 
 /// What connections to services depend on.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
     /// Certificates in PEM that are trusted besides those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Trust any certificate, and send credentials without TLS.
+    /// Trust any certificate.
     pub insecure: bool,
+    /// Send passwords and keys without encryption to another machine.
+    pub allow_plain_credentials: bool,
     /// Longest time that one question may take; 5 s if absent.
-    pub longest: Option<Duration>,
+    pub(crate) longest: Option<Duration>,
+}
+
+impl HttpOptions {
+    /// Whether a password or a key may go to an address.
+    pub(crate) fn may_carry_credentials(&self, address: &Address) -> bool {
+        address.is_encrypted() || address.is_loopback() || self.allow_plain_credentials
+    }
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// Short text without changing numbers.
-    pub(super) cause: String,
+    pub(crate) cause: String,
     /// What else is known, for a message on opening.
     detail: Option<String>,
 }
 
 impl Failure {
-    pub(super) fn new(cause: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), detail: None }
     }
 
     /// The cause with what else is known.
-    pub(super) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match &self.detail {
             None => self.cause.clone(),
             Some(detail) => format!("{}: {detail}", self.cause),
@@ -118,105 +131,119 @@ impl Failure {
 
 /// What a service answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) text: String,
     /// The header `Date`.
-    pub(super) date: Option<String>,
+    pub(crate) date: Option<String>,
 }
 
 /// A service, and how to ask it.
-#[derive(Debug)]
-pub(super) struct Client {
+#[derive(Debug, Clone)]
+pub struct Client {
     agent: Agent,
-    /// Scheme, host and port.
-    base: String,
-    host: String,
-    /// What the user's address names there.
-    path: String,
+    address: Address,
     authorization: Option<HeaderValue>,
     accept: &'static str,
+    /// Asked on a new connection each time, and may answer with bytes that are no text.
+    is_engine: bool,
 }
 
 impl Client {
-    /// A client for the service at `url`. Nothing is asked yet.
-    pub(super) fn new(
+    /// A client for the service at `url`, on one connection that is kept open. Nothing is asked yet.
+    pub(crate) fn new(
         url: &str,
         accept: &'static str,
         options: &HttpOptions,
         credentials: Option<&Credentials>,
     ) -> Result<Self, String> {
-        let expected =
-            "expected an address such as https://10.0.0.1 or http://127.0.0.1:9400/metrics";
-        let uri: Uri =
-            url.parse().map_err(|error| format!("is no address: {error}; {expected}"))?;
-        let (Some(scheme @ ("http" | "https")), Some(authority)) =
-            (uri.scheme_str(), uri.authority())
-        else {
-            return Err(format!("is no address; {expected}"));
-        };
-        let host = authority.host().to_owned();
-        let is_encrypted = scheme == "https";
-        if credentials.is_some() && !is_encrypted && !options.insecure && !is_loopback(&host) {
-            return Err(
-                "would send the password unencrypted; expected https, or --insecure to do so \
-                        all the same"
-                    .into(),
-            );
+        let address: Address = url.parse().map_err(|error: AddressError| {
+            format!(
+                "{}; expected an address such as https://10.0.0.1 or http://127.0.0.1:9400/metrics",
+                error.problem
+            )
+        })?;
+        if credentials.is_some() && !options.may_carry_credentials(&address) {
+            return Err("would send the password unencrypted; expected https, or \
+                        --allow-plain-credentials to do so all the same"
+                .into());
         }
-        let mut config = Agent::config_builder()
-            .timeout_global(Some(options.longest.unwrap_or(LONGEST)))
-            .http_status_as_error(false)
-            .https_only(is_encrypted)
-            // A measurement does not go through whatever proxy the environment names.
-            .proxy(None)
+        let config = config(&address, options)?
             .max_redirects(3)
             .redirect_auth_headers(RedirectAuthHeaders::SameHost)
-            .max_idle_connections(1)
-            .user_agent(concat!("wattrace-record/", env!("CARGO_PKG_VERSION")));
-        if is_encrypted {
-            config = config.tls_config(tls(options)?);
-        }
+            .max_idle_connections(1);
         Ok(Self {
             agent: config.build().new_agent(),
-            base: format!("{scheme}://{authority}"),
-            host,
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            address,
             authorization: credentials.map(basic).transpose()?,
             accept,
+            is_engine: false,
         })
     }
 
+    /// A client for an engine, which is asked on a new connection each time: one that the engine closes
+    /// meanwhile would fail the next question. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// What is wrong with the certificates to trust.
+    pub fn of_engine(address: Address, options: &HttpOptions) -> Result<Self, String> {
+        let config = config(&address, options)?.max_redirects(0).max_idle_connections(0);
+        Ok(Self {
+            agent: config.build().new_agent(),
+            address,
+            authorization: None,
+            accept: "*/*",
+            is_engine: true,
+        })
+    }
+
+    /// The user's address.
+    pub(crate) const fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// The host, without the port.
-    pub(super) fn host(&self) -> &str {
-        &self.host
+    pub(crate) fn host(&self) -> &str {
+        self.address.host()
     }
 
     /// Path and query of the user's address.
-    pub(super) fn path(&self) -> &str {
-        &self.path
+    pub(crate) fn path(&self) -> &str {
+        self.address.path()
     }
 
     /// Asks for a path of the service.
-    pub(super) fn get(&self, path: &str) -> Result<Answer, Failure> {
+    pub(crate) fn get(&self, path: &str) -> Result<Answer, Failure> {
         match self.try_get(path) {
             // The service may have closed the connection since the last question.
-            Err(error) if Failure::is_closed_connection(&error) => self.try_get(path),
+            Err(error) if !self.is_engine && Failure::is_closed_connection(&error) => {
+                self.try_get(path)
+            }
             other => other,
         }
         .map_err(Failure::from)?
     }
 
-    fn try_get(&self, path: &str) -> Result<Result<Answer, Failure>, ureq::Error> {
-        let mut request =
-            self.agent.get(format!("{}{path}", self.base)).header("accept", self.accept);
+    /// Asks for the user's address; gives the status alone.
+    pub(crate) fn status(&self) -> Result<u16, Failure> {
+        Ok(self.call(self.path())?.status().as_u16())
+    }
+
+    fn call(&self, path: &str) -> Result<Response<Body>, ureq::Error> {
+        let url = format!("{}{path}", self.address.base());
+        let mut request = self.agent.get(url).header("accept", self.accept);
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        let mut response = request.call()?;
+        request.call()
+    }
+
+    fn try_get(&self, path: &str) -> Result<Result<Answer, Failure>, ureq::Error> {
+        let mut response = self.call(path)?;
         let date = response.headers().get(header::DATE);
         let date = date.and_then(|date| date.to_str().ok()).map(str::to_owned);
         let status = response.status();
-        let text = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_string();
+        let body = response.body_mut().with_config().limit(LARGEST_ANSWER);
+        let text = body.lossy_utf8(self.is_engine).read_to_string();
         if !status.is_success() {
             let mut failure = Failure::status(status.as_u16());
             if status.as_u16() == 401 && self.authorization.is_none() {
@@ -228,10 +255,16 @@ impl Client {
     }
 }
 
-/// Whether a host is this machine itself.
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+/// What all clients have in common.
+fn config(address: &Address, options: &HttpOptions) -> Result<ConfigBuilder<AgentScope>, String> {
+    let config = Agent::config_builder()
+        .timeout_global(Some(options.longest.unwrap_or(LONGEST)))
+        .http_status_as_error(false)
+        .https_only(address.is_encrypted())
+        // A measurement does not go through whatever proxy the environment names.
+        .proxy(None)
+        .user_agent(concat!("wattrace-record/", env!("CARGO_PKG_VERSION")));
+    Ok(if address.is_encrypted() { config.tls_config(tls(options)?) } else { config })
 }
 
 /// The header of a log-in by HTTP Basic, which every Redfish service takes and which leaves no session
@@ -249,7 +282,11 @@ fn basic(credentials: &Credentials) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-fn tls(options: &HttpOptions) -> Result<TlsConfig, String> {
+/// Whom to trust: the authorities that the system knows and those of `ca_file`, or anybody.
+///
+/// # Errors
+/// When there is nobody to trust, or the file cannot be read.
+pub(crate) fn tls(options: &HttpOptions) -> Result<TlsConfig, String> {
     let tls = TlsConfig::builder();
     if options.insecure {
         return Ok(tls.disable_verification(true).build());
