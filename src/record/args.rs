@@ -111,7 +111,7 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Do not verify the certificates of https services, the same ones as those of --ca-file; written into the
-    /// run's notes
+    /// run's notes where values come from them
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Send passwords and keys without encryption to another machine. Reaches the log-in of redfish=http://...

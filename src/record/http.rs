@@ -144,6 +144,8 @@ pub struct Client {
     address: Address,
     authorization: Option<HeaderValue>,
     accept: &'static str,
+    /// Whoever answers may be another than the address names.
+    is_unverified: bool,
     /// Asked on a new connection each time, and may answer with bytes that are no text.
     is_engine: bool,
 }
@@ -176,6 +178,7 @@ impl Client {
             address,
             authorization: credentials.map(basic).transpose()?,
             accept,
+            is_unverified: options.insecure,
             is_engine: false,
         })
     }
@@ -192,6 +195,7 @@ impl Client {
             address,
             authorization: None,
             accept: "*/*",
+            is_unverified: options.insecure,
             is_engine: true,
         })
     }
@@ -199,6 +203,11 @@ impl Client {
     /// The user's address.
     pub(crate) const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Whether whoever answers may be another than the address names.
+    pub(crate) const fn is_unverified(&self) -> bool {
+        self.is_unverified && self.address.is_encrypted()
     }
 
     /// The host, without the port.

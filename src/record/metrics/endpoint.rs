@@ -79,6 +79,9 @@ impl Endpoint {
             return format!("there was no answer ({})", counted(&self.pending));
         }
         let mut summary = format!("{} answers", self.answers);
+        if self.client.is_unverified() {
+            summary += ", not verified by a certificate (--insecure)";
+        }
         for (causes, when) in [
             (&self.before_first, "before the first answer, questions without one"),
             (&self.pending, "after the last answer, questions without one"),
