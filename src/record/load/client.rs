@@ -167,7 +167,14 @@ impl Client {
                     return answer.broken(RequestStatus::Cancelled, CANCELLED, t_ns);
                 }
                 Ok(0) => return answer.complete(t_ns),
-                Ok(count) => answer.push(&buffer[..count], t_ns),
+                Ok(count) => {
+                    answer.push(&buffer[..count], t_ns);
+                    // Some servers keep a body open after its last event. Who waits for them would begin
+                    // the next request late; only a connection that is used again has to be read to its end.
+                    if answer.is_done() && !self.url.is_encrypted() {
+                        return answer.complete(t_ns);
+                    }
+                }
                 Err(error) => return self.broken(answer, &ureq::Error::from(error), clock),
             }
         }
@@ -288,6 +295,30 @@ mod tests {
         }
     }
 
+    /// One request to that address.
+    fn options(url: String) -> LoadOptions {
+        LoadOptions {
+            url,
+            api: Api::Chat,
+            model: None,
+            source: super::super::RequestSource::Synthetic {
+                count: 1,
+                input_tokens: 1,
+                output_tokens: 1,
+            },
+            arrival: super::super::Arrival::Closed { concurrency: 1 },
+            count: None,
+            time: None,
+            warm_up: 0,
+            seed: 0,
+            extra: serde_json::Map::new(),
+            timeout: Duration::from_secs(60),
+            max_in_flight: 1,
+            key: None,
+            http: http::HttpOptions::default(),
+        }
+    }
+
     /// The server sends a piece only after the piece before was read and timed, however small it is; were
     /// anything held back on the way, both would wait until the time is over.
     #[test]
@@ -316,26 +347,7 @@ mod tests {
             }
             stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n").unwrap();
         });
-        let options = LoadOptions {
-            url,
-            api: Api::Chat,
-            model: None,
-            source: super::super::RequestSource::Synthetic {
-                count: 1,
-                input_tokens: 1,
-                output_tokens: 1,
-            },
-            arrival: super::super::Arrival::Closed { concurrency: 1 },
-            count: None,
-            time: None,
-            warm_up: 0,
-            seed: 0,
-            extra: serde_json::Map::new(),
-            timeout: Duration::from_secs(60),
-            max_in_flight: 1,
-            key: None,
-            http: http::HttpOptions::default(),
-        };
+        let options = options(url);
         let clock = CountingClock { count: 0.into(), read };
         let (sent_ns, observed) = Client::open(&options).unwrap().send(b"{}", &clock);
         server.join().unwrap();
@@ -343,6 +355,32 @@ mod tests {
         // The comment was read at 3, between the second token and the third.
         assert_eq!(observed.gaps_ns, Some(vec![1, 2]));
         assert_eq!(observed.status, RequestStatus::Ok);
+    }
+
+    /// The server ends the body only once the client has gone; were its end awaited, both would wait until
+    /// the time is over.
+    #[test]
+    fn an_answer_is_complete_with_its_last_event() {
+        use std::io::{BufRead, BufReader, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while !lines.next().unwrap().unwrap().is_empty() {}
+            stream
+                .write_all(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\
+                      data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n",
+                )
+                .unwrap();
+            // The request's body, then the end that the client makes.
+            lines.map_while(Result::ok).count()
+        });
+        let clock = CountingClock { count: 0.into(), read: std::sync::mpsc::channel().0 };
+        let (_, observed) = Client::open(&options(url)).unwrap().send(b"{}", &clock);
+        assert_eq!((observed.status, observed.error), (RequestStatus::Ok, None));
+        server.join().unwrap();
     }
 
     #[test]
