@@ -112,7 +112,7 @@ pub enum RecordError {
     #[error("\"{address}\" {problem}")]
     Address {
         /// Its address.
-        address: Address,
+        address: String,
         /// What is wrong, and what would be right.
         problem: String,
     },
@@ -557,7 +557,7 @@ fn open_logs(options: &RecordingOptions, path: &RunPath) -> Result<Vec<StepsSour
         LogPlace::Address(address) => {
             let (http, interval) = (&options.source.http, options.metrics_interval);
             StepsSource::from_address(address, http, interval, steps.log)
-                .map_err(|problem| RecordError::Address { address: address.clone(), problem })
+                .map_err(|problem| RecordError::Address { address: address.to_string(), problem })
         }
     };
     options.steps.iter().map(open).collect()
@@ -567,7 +567,7 @@ fn open_logs(options: &RecordingOptions, path: &RunPath) -> Result<Vec<StepsSour
 fn open_metrics(options: &RecordingOptions) -> Result<Vec<Endpoint>, RecordError> {
     let open = |address: &Address| {
         Endpoint::new(address, &options.source.http)
-            .map_err(|problem| RecordError::Address { address: address.clone(), problem })
+            .map_err(|problem| RecordError::Address { address: address.to_string(), problem })
     };
     options.metrics.iter().map(open).collect()
 }
