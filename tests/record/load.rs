@@ -498,7 +498,7 @@ fn certificates_are_verified_wherever_an_address_is_https() {
     let output = record("unknown", &["--ready-wait", "0.5"]);
     assert_ne!(output.status.code(), Some(0));
     let run = place.run("unknown");
-    assert!(run.requests.is_none_or(|requests| requests.len() == 0));
+    assert!(run.requests.is_none_or(|requests| requests.is_empty()));
     assert!(!run.manifest.files.contains_key("engine.parquet"));
 }
 
