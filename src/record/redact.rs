@@ -16,8 +16,9 @@ fn names_secret(name: &str) -> bool {
             .any(|part| SECRET.iter().any(|secret| part.eq_ignore_ascii_case(secret)))
 }
 
-/// The words of a command line in one text. All values of an option whose name looks like that of a secret,
-/// such values in JSON, and what follows `Bearer`, are hidden; secrets of other shapes are not known as such.
+/// The words of a command line in one text. All values of an option, variable, header or query whose name
+/// looks like that of a secret, such values in JSON, what follows `Bearer`, and users in addresses, are hidden;
+/// secrets of other shapes are not known as such.
 #[must_use]
 pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
     let mut shown = Vec::new();
@@ -35,7 +36,10 @@ pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
         let is_named = names_secret(name);
         is_secret = is_named && value.is_none() && name.starts_with('-');
         shown.push(match value {
-            Some(_) if is_named => format!("{name}={HIDDEN}"),
+            // A word with blanks is a command line of its own, for a shell.
+            Some(value) if is_named && !value.contains(char::is_whitespace) => {
+                format!("{name}={HIDDEN}")
+            }
             Some(value) if name.starts_with("--") && !name.contains(char::is_whitespace) => {
                 format!("{name}={}", text(value))
             }
@@ -55,7 +59,7 @@ pub(crate) fn json(value: Value) -> Value {
 fn hide(value: Value, is_secret: bool) -> Value {
     match value {
         Value::String(_) if is_secret => HIDDEN.into(),
-        Value::String(text) => without_bearer(&text).into(),
+        Value::String(text) => in_text(&text).into(),
         Value::Array(values) => values.into_iter().map(|value| hide(value, is_secret)).collect(),
         Value::Object(fields) => {
             let hidden = fields.into_iter().map(|(name, value)| {
@@ -75,22 +79,86 @@ fn text(word: &str) -> String {
             let hidden = json(value.clone());
             if hidden == value { word.to_owned() } else { hidden.to_string() }
         }
-        _ => without_bearer(word),
+        _ => in_text(word),
     }
 }
 
-/// The text without what follows the word `Bearer`.
-fn without_bearer(text: &str) -> String {
+/// What is hidden of the words that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hides {
+    Nothing,
+    /// The next word: the value of an option, or what `Bearer` announces.
+    Next,
+    /// Everything up to the next quote: the value of a header.
+    ToQuote,
+}
+
+/// The text without the secrets in it: a command line for a shell, an address, a header.
+#[must_use]
+pub(crate) fn in_text(text: &str) -> String {
     let mut shown = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("Bearer ") {
-        let (before, after) = rest.split_at(at + "Bearer ".len());
-        shown.push_str(before);
-        shown.push_str(HIDDEN);
-        let end = after.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-        rest = &after[end.unwrap_or(after.len())..];
+    let mut hides = Hides::Nothing;
+    for piece in text.split_inclusive(is_delimiter) {
+        let word = piece.trim_end_matches(is_delimiter);
+        let delimiter = &piece[word.len()..];
+        match hides {
+            _ if word.is_empty() => {}
+            Hides::Next if !word.starts_with('-') => {
+                shown.push_str(HIDDEN);
+                hides = Hides::Nothing;
+            }
+            Hides::ToQuote => {
+                if !shown.ends_with(HIDDEN) {
+                    shown.push_str(HIDDEN);
+                }
+                // What is between words of a value would tell how many there are.
+                if !delimiter.contains(['"', '\'']) {
+                    continue;
+                }
+            }
+            Hides::Next | Hides::Nothing => {
+                let (word, next) = in_word(word);
+                shown.push_str(&word);
+                hides = next;
+            }
+        }
+        if hides == Hides::ToQuote && delimiter.contains(['"', '\'']) {
+            hides = Hides::Nothing;
+        }
+        shown.push_str(delimiter);
     }
-    shown + rest
+    shown
+}
+
+fn is_delimiter(letter: char) -> bool {
+    letter.is_whitespace() || matches!(letter, '"' | '\'' | '?' | '&' | ';')
+}
+
+/// A word of such a text, and what it says of those after it.
+fn in_word(word: &str) -> (String, Hides) {
+    if word == "Bearer" {
+        return (word.to_owned(), Hides::Next);
+    }
+    if let Some(header) = word.strip_suffix(':')
+        && names_secret(header)
+    {
+        return (word.to_owned(), Hides::ToQuote);
+    }
+    match word.split_once('=') {
+        Some((name, _)) if names_secret(name) => {
+            return (format!("{name}={HIDDEN}"), Hides::Nothing);
+        }
+        None if word.starts_with('-') && names_secret(word) => {
+            return (word.to_owned(), Hides::Next);
+        }
+        _ => {}
+    }
+    let with_user = word.split_once("://").and_then(|(before, after)| {
+        let host = after.find('/').unwrap_or(after.len());
+        let at = after[..host].rfind('@')?;
+        Some(format!("{before}://{HIDDEN}{}", &after[at..]))
+    });
+    (with_user.unwrap_or_else(|| word.to_owned()), Hides::Nothing)
 }
 
 #[cfg(test)]
@@ -129,6 +197,23 @@ mod tests {
             "run --out a/b --formal curl -H 'Authorization: Bearer ***' http://x -- HF_TOKEN=*** vllm serve \
              --api-key *** --max-tokens 100 --tokenizer t --password=*** --token --port 1"
         );
+    }
+
+    #[test]
+    fn secrets_within_a_word_are_hidden_too() {
+        for (word, hidden) in [
+            ("bench --api-key abc --port 1", "bench --api-key *** --port 1"),
+            ("curl -H \"x-api-key: a b\" http://x", "curl -H \"x-api-key: ***\" http://x"),
+            ("curl http://me:abc@host/v1?key=abc&n=1", "curl http://***@host/v1?key=***&n=1"),
+            ("VLLM_API_KEY=abc vllm serve", "VLLM_API_KEY=*** vllm serve"),
+            (
+                "redfish=https://bmc/redfish/v1?token=abc",
+                "redfish=https://bmc/redfish/v1?token=***",
+            ),
+            ("a 'quoted; text' -- stays = as it is?", "a 'quoted; text' -- stays = as it is?"),
+        ] {
+            assert_eq!(shown(&[word]), hidden);
+        }
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl<'a> Poll<'a> {
                 note += &format!("; {what}: {count}");
             }
         }
-        self.context.note(note);
+        self.context.note(crate::redact::in_text(&note));
     }
 }
 
