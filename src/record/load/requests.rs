@@ -61,6 +61,8 @@ pub(super) struct LoadRequest {
 pub(super) struct RequestSet {
     form: Form,
     kind: Kind,
+    /// Ids that the file gives.
+    ids: BTreeSet<String>,
     notes: Vec<String>,
 }
 
@@ -133,7 +135,13 @@ impl RequestSet {
         {
             notes.push(format!("load: requests of {}", file_name(path)));
         }
-        Ok(Self { form, kind, notes })
+        let ids = match &kind {
+            Kind::Listed(requests) => {
+                requests.iter().filter_map(|listed| listed.id.clone()).collect()
+            }
+            Kind::Trace { .. } | Kind::Synthetic { .. } => BTreeSet::new(),
+        };
+        Ok(Self { form, kind, ids, notes })
     }
 
     /// Requests before they repeat.
@@ -237,10 +245,8 @@ impl RequestSet {
 
     /// The id, made one that no request of the file has.
     fn unused(&self, mut id: String) -> String {
-        if let Kind::Listed(requests) = &self.kind {
-            while requests.iter().any(|listed| listed.id.as_ref() == Some(&id)) {
-                id.push('_');
-            }
+        while self.ids.contains(&id) {
+            id.push('_');
         }
         id
     }
