@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::http1::Direction;
 use super::observer::{Ending, Observer};
+use crate::context::lock;
 use crate::{Context, Stop};
 
 /// Bytes that are passed on at once.
@@ -320,8 +321,4 @@ fn read(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
             result => return result,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@ pub use client::IpmiLogin;
 use client::{Client, ClientCommand};
 
 use super::host::HostPort;
-use super::{PowerSource, Reading, Sample, Stream};
+use super::{PowerSource, Reading, Sample, Stream, longest_read};
 use crate::clock::{Clock, Span};
 
 /// UDP port of RMCP+.
@@ -32,10 +32,6 @@ const STATE_ACTIVE: u8 = 0x40;
 
 /// Time that the first reading may take, with the log-in.
 const OPENING: Duration = Duration::from_secs(20);
-
-/// Share of the interval that a read may take, and the longest that it may.
-const READ_SHARE: f64 = 0.8;
-const LONGEST_READ_S: f64 = 5.0;
 
 /// A controller.
 #[derive(Debug)]
@@ -113,8 +109,7 @@ impl PowerSource for Ipmi {
     }
 
     fn set_interval_ms(&mut self, interval_ms: f64) {
-        let longest_s = (READ_SHARE * interval_ms / 1e3).min(LONGEST_READ_S);
-        self.longest_read = Duration::from_secs_f64(longest_s);
+        self.longest_read = longest_read(interval_ms);
     }
 
     fn read(&mut self, clock: &dyn Clock, readings: &mut Vec<Reading>) {

@@ -184,6 +184,15 @@ pub struct SourceError {
     pub message: String,
 }
 
+/// Share of the interval that a read over a network may take, and the longest that it may.
+const READ_SHARE: f64 = 0.8;
+const LONGEST_READ_S: f64 = 5.0;
+
+/// The longest that a read over a network may take at this time between reads.
+fn longest_read(interval_ms: f64) -> std::time::Duration {
+    std::time::Duration::from_secs_f64((READ_SHARE * interval_ms / 1e3).min(LONGEST_READ_S))
+}
+
 /// What opening a source may depend on.
 #[derive(Debug, Clone, Default)]
 pub struct SourceOptions {

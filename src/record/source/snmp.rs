@@ -21,7 +21,7 @@ use session::{Number, Session};
 use unit::{CountUnit, Quantity};
 
 use super::host::HostPort;
-use super::{COARSEST_COUNT_J, PowerSource, Reading, Sample, Stream, refresh_ms};
+use super::{COARSEST_COUNT_J, PowerSource, Reading, Sample, Stream, longest_read, refresh_ms};
 use crate::clock::{Clock, Span};
 
 /// UDP port of agents.
@@ -29,10 +29,6 @@ const PORT: u16 = 161;
 
 /// Time for each question on opening.
 const OPENING: Duration = Duration::from_secs(3);
-
-/// Share of the interval that a read may take, and the longest that it may.
-const READ_SHARE: f64 = 0.8;
-const LONGEST_READ_S: f64 = 5.0;
 
 /// An object that is read, and what one count of it is.
 #[derive(Debug, Clone)]
@@ -214,8 +210,7 @@ impl PowerSource for Snmp {
     }
 
     fn set_interval_ms(&mut self, interval_ms: f64) {
-        let longest_s = (READ_SHARE * interval_ms / 1e3).min(LONGEST_READ_S);
-        self.longest_read = Duration::from_secs_f64(longest_s);
+        self.longest_read = longest_read(interval_ms);
         // The time limit belongs to the session.
         self.session = None;
     }
