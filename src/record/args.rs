@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use wattrace_record::DEFAULT_FLUSH_S;
 use wattrace_record::http::Address;
 use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
@@ -91,7 +92,7 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "FILE")]
     pub(crate) describe: Option<PathBuf>,
     /// Seconds between writes to disk: what may be lost when the recorder is killed
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = DEFAULT_FLUSH_S, value_parser = seconds)]
     pub(crate) flush: Duration,
     /// Free space to leave on the disk, MiB; the recording ends cleanly before it is used up
     #[arg(long, value_name = "MIB", default_value_t = 256)]

@@ -16,13 +16,14 @@
 //! - A virtual machine is **paused** by its host: some hosts let the clocks go on and some do not. In the
 //!   latter case the wall clock is stepped once NTP finds out, which is noted like any step.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 use wattrace_schema::TimestampNs;
 
 use crate::Stop;
+use crate::lock::lock;
 
 /// Nanoseconds in a second, as an integer.
 const SECOND_NS: i64 = 1_000_000_000;
@@ -89,6 +90,7 @@ impl Clock for SystemClock {
     }
 }
 
+#[inline(always)]
 fn nanos(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(SECOND_NS).saturating_add(time.tv_nsec)
 }
@@ -104,6 +106,7 @@ pub struct Span {
 
 impl Span {
     /// Runs `read` and says when it ran.
+    #[inline(always)]
     pub fn of<T>(clock: &dyn Clock, read: impl FnOnce() -> T) -> (Self, T) {
         let start_ns = clock.monotonic_ns();
         let value = read();
@@ -112,12 +115,14 @@ impl Span {
 
     /// The middle, which dates the value: it was taken somewhere between both ends.
     #[must_use]
+    #[inline(always)]
     pub const fn middle_ns(self) -> i64 {
         self.start_ns + (self.end_ns - self.start_ns) / 2
     }
 
     /// How long the read took.
     #[must_use]
+    #[inline(always)]
     pub const fn length_ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns).unsigned_abs()
     }
@@ -137,6 +142,7 @@ pub struct ClockPair {
 impl ClockPair {
     /// Reads both clocks.
     #[must_use]
+    #[inline(always)]
     pub fn take(clock: &dyn Clock) -> Self {
         let readings = (0..PAIR_READINGS).map(|_| {
             let (span, wall_ns) = Span::of(clock, || clock.wall_ns());
@@ -147,6 +153,7 @@ impl ClockPair {
     }
 
     /// Wall clock less monotonic clock, which is constant until the wall clock is stepped.
+    #[inline(always)]
     const fn difference_ns(self) -> i64 {
         self.wall_ns - self.monotonic_ns
     }
@@ -236,6 +243,7 @@ impl RunClock {
 
     /// Run time of a moment on the monotonic clock, nanoseconds since the Unix epoch.
     #[must_use]
+    #[inline(always)]
     pub const fn run_time_ns(&self, monotonic_ns: i64) -> i64 {
         self.first.wall_ns + (monotonic_ns - self.first.monotonic_ns)
     }
@@ -292,7 +300,7 @@ impl RunClock {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watch)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use wattrace_schema::RequestStage;
 
 use crate::clock::{Clock, RunClock};
 use crate::cost::process_cpu_time;
+use crate::lock::lock;
 use crate::{Sink, Stop};
 
 /// Different causes kept for one source; further ones are counted together.
@@ -49,6 +50,7 @@ pub struct Context {
     pub stop: Stop,
     failures: Mutex<BTreeMap<(String, String, String), u64>>,
     notes: Mutex<Notes>,
+    losses: Mutex<Vec<String>>,
     /// Start of the formal window, run time; the latest time of all while it has not begun.
     formal_start_ns: AtomicI64,
     helper_cpu_ns: AtomicU64,
@@ -75,6 +77,7 @@ impl Context {
             stop: Stop::new(),
             failures: Mutex::default(),
             notes: Mutex::default(),
+            losses: Mutex::default(),
             formal_start_ns: AtomicI64::new(i64::MAX),
             helper_cpu_ns: AtomicU64::new(0),
             proxied: AtomicU64::new(0),
@@ -142,6 +145,18 @@ impl Context {
         notes.count += 1;
     }
 
+    /// Notes that something of the run is missing, which whoever recorded it is also told at the end.
+    pub fn note_loss(&self, text: String) {
+        lock(&self.losses).push(text.clone());
+        self.note(text);
+    }
+
+    /// What is missing, as far as it was noted since the last time.
+    #[must_use]
+    pub fn take_losses(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.losses))
+    }
+
     /// Notes since the last time.
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
@@ -165,11 +180,6 @@ impl Context {
     pub fn helper_cpu(&self) -> Duration {
         Duration::from_nanos(self.helper_cpu_ns.load(Ordering::Relaxed))
     }
-}
-
-/// What a lock holds, also after a thread that held it has panicked: no value is left half changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

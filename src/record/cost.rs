@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::lock::lock;
 use crate::sampler::Punctuality;
 
 /// Processor time, memory, bytes and punctuality of the recorder, as `recorder_cost` of `run.json` holds
@@ -49,7 +50,7 @@ impl Cost {
         punctuality: &Mutex<Punctuality>,
     ) -> Self {
         let elapsed_s = elapsed_ns as f64 / 1e9;
-        let punctuality = punctuality.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let punctuality = lock(punctuality);
         let helper_cpu_s = helper_cpu.as_secs_f64();
         let cpu_s = own_cpu.as_secs_f64() + helper_cpu_s;
         Self {

@@ -1,10 +1,11 @@
 //! What the sampled power says while the recording goes on: the idle baseline, and whether the machine
 //! is back at it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use wattrace_schema::Scope;
 
+use crate::lock::lock;
 use crate::source::Sample;
 
 /// A device is back at its idle power within this share of it, as the release rule of the analysis says.
@@ -86,6 +87,7 @@ impl Live {
     }
 
     /// Takes a sample of a registered device, read at `monotonic_ns`.
+    #[inline(always)]
     pub fn observe(&self, number: usize, monotonic_ns: i64, sample: &Sample) {
         let mut state = self.lock();
         let is_idle_window = state.is_idle_window;
@@ -161,7 +163,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

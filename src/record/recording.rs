@@ -18,6 +18,7 @@ use crate::cost::Cost;
 use crate::describe::{Description, DescriptionError};
 use crate::http::Address;
 use crate::live::Live;
+use crate::lock::lock;
 use crate::metrics::{self, Endpoint};
 use crate::proxy::{Proxy, ProxyError, ProxyRoute};
 use crate::sampler::{Punctuality, Sampler};
@@ -54,6 +55,10 @@ pub struct RecordingOptions {
     /// Command line, for `provenance.command`.
     pub command: String,
 }
+
+/// Seconds between writes to disk unless the user says otherwise, as the command line shows them. A write costs
+/// as much processor time as some forty reads, whatever it holds.
+pub const DEFAULT_FLUSH_S: &str = "20";
 
 /// Why a recording does not start, or did not become a run.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +224,8 @@ impl Recording {
                 // The other sources go on, whatever defect this one has.
                 if catch_unwind(AssertUnwindSafe(|| sampler.run())).is_err() {
                     of_thread.count_failure(&name, "", "the thread that read it panicked");
-                    of_thread.note(format!("{name} was not read to the end: its thread panicked"));
+                    let text = format!("{name} was not read to the end: its thread panicked");
+                    of_thread.note_loss(text);
                 }
             })?;
             samplers.push((id, handle));
@@ -274,14 +280,14 @@ impl Recording {
     /// Where each proxy listens and whom it forwards to, in the order of the options.
     #[must_use]
     pub fn proxies(&self) -> Vec<(SocketAddr, String)> {
-        let proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let proxies = lock(&self.proxies);
         proxies.iter().map(|proxy| (proxy.address(), proxy.server().to_owned())).collect()
     }
 
     /// Closes the proxies: what still passes is broken off, and every request that passed is a row. Says
     /// whether any was open.
     pub fn close_proxies(&self) -> bool {
-        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proxies = lock(&self.proxies);
         let had_any = !proxies.is_empty();
         proxies.drain(..).for_each(Proxy::close);
         had_any
@@ -303,7 +309,7 @@ impl Recording {
     pub fn wait_for_first_reads(&self, limit: Duration) {
         let clock = self.context.clock.clock();
         let until_ns = clock.monotonic_ns().saturating_add_unsigned(limit.as_nanos() as u64);
-        let read = || self.punctuality.lock().unwrap_or_else(PoisonError::into_inner).sources;
+        let read = || lock(&self.punctuality).sources;
         while read() < self.samplers.len() && clock.monotonic_ns() < until_ns {
             let next_ns = clock.monotonic_ns() + FIRST_READS_POLL_NS;
             if clock.wait(&self.context.stop, next_ns) {
@@ -356,7 +362,7 @@ impl Recording {
                 return handle.join().is_ok();
             }
             self.context.count_failure(name, "", "its thread did not end");
-            self.context.note(format!(
+            self.context.note_loss(format!(
                 "{name} did not end within {} s of the end of the recording; what it read last is missing",
                 LONGEST_END.as_secs()
             ));
@@ -368,7 +374,8 @@ impl Recording {
         }
         for (name, follower) in self.followers {
             if !end(&name, follower) {
-                self.context.note("a log or an answer stopped the thread that read it");
+                let text = "a log or an answer stopped the thread that read it";
+                self.context.note_loss(text.to_owned());
             }
         }
         self.context.sink.close();
@@ -379,11 +386,13 @@ impl Recording {
             .expect("only the writer had a share of the store, and it has ended")
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        Ok(store.finish(self.context.clock.now())?)
+        let mut joined = store.finish(self.context.clock.now())?;
+        joined.losses.extend(self.context.take_losses());
+        Ok(joined)
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store)
     }
 }
 
@@ -443,7 +452,7 @@ impl Writer {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store)
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -678,10 +687,9 @@ fn measured_accelerators(sources: &[OpenSource]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use wattrace_trace::PowerRow;
-
     use super::*;
     use crate::clock::SystemClock;
+    use crate::sink::SampledRow;
     use crate::source::{Reading, Stream};
 
     /// A board whose driver hangs in the first read, until the other end of the channel has gone.
@@ -726,8 +734,9 @@ mod tests {
         let recording = Recording::begin(&options, sources, Arc::new(SystemClock), || ()).unwrap();
         // What came before is not lost.
         let t_ns = recording.context().clock.now().nanos();
-        let (source, device) = ("bmc".to_owned(), "node".to_owned());
-        let row = PowerRow { t_ns, source, device, power_w: Some(500.0), ..PowerRow::default() };
+        let (source, device) = ("bmc".into(), "node".into());
+        let row =
+            SampledRow { t_ns, source, device, power_w: Some(500.0), ..SampledRow::default() };
         recording.context().sink.power([row]).unwrap();
         let joined = recording.finish().unwrap();
         drop(keep);

@@ -1,11 +1,17 @@
 //! Reads one power source at fixed times.
+//!
+//! A tick finds the caches of the processor emptied by whatever ran since the last one, so it costs as much
+//! as it touches different code. What is small and on its way is therefore inlined by order, here and in
+//! what it calls; the program as a whole is compiled for size.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use wattrace_trace::{EngineRow, PowerRow};
+use wattrace_trace::EngineRow;
 
 use crate::context::Context;
 use crate::live::Live;
+use crate::lock::lock;
+use crate::sink::SampledRow;
 use crate::source::{PowerSource, Reading};
 
 /// Width of a bucket of lateness below [`FINE_BUCKETS`], and above it.
@@ -38,6 +44,7 @@ impl Default for Punctuality {
 
 impl Punctuality {
     /// Counts a tick that came so late.
+    #[inline(always)]
     pub(crate) fn add(&mut self, late_ns: u64) {
         self.ticks += 1;
         self.worst_ns = self.worst_ns.max(late_ns);
@@ -73,6 +80,18 @@ impl Punctuality {
     }
 }
 
+/// A device that is read.
+#[derive(Debug)]
+struct SampledDevice {
+    /// Id of the stream.
+    source: Arc<str>,
+    name: Arc<str>,
+    /// Its number in what is known live.
+    live: Option<usize>,
+    /// Whether it ever gave power or a counter.
+    has_value: bool,
+}
+
 /// Reads one source; a thread runs it.
 #[derive(Debug)]
 pub struct Sampler {
@@ -80,13 +99,14 @@ pub struct Sampler {
     context: Arc<Context>,
     live: Arc<Live>,
     punctuality: Arc<Mutex<Punctuality>>,
-    /// Source id, then device name, of every device of every stream, with its number in `live`.
-    names: Vec<Vec<(String, String, Option<usize>)>>,
+    /// Every device of every stream.
+    devices: Vec<Vec<SampledDevice>>,
     interval_ns: i64,
     start_ns: i64,
     tick: i64,
     /// Kept between reads, so that they need no fresh memory.
     readings: Vec<Reading>,
+    rows: Vec<SampledRow>,
     /// Whether the latest read gave nothing of any device.
     has_failed: bool,
 }
@@ -102,13 +122,15 @@ impl Sampler {
         live: Arc<Live>,
         punctuality: Arc<Mutex<Punctuality>>,
     ) -> Self {
-        let names = source
+        let devices = source
             .streams()
             .iter()
             .map(|stream| {
-                let entry = &stream.entry;
+                let source: Arc<str> = stream.entry.id.as_str().into();
                 let device = |name: &String| {
-                    (entry.id.clone(), name.clone(), live.register(entry.scope, name))
+                    let live = live.register(stream.entry.scope, name);
+                    let (source, name) = (source.clone(), name.as_str().into());
+                    SampledDevice { source, name, live, has_value: false }
                 };
                 stream.devices.iter().map(device).collect()
             })
@@ -118,22 +140,30 @@ impl Sampler {
             context,
             live,
             punctuality,
-            names,
+            devices,
             interval_ns,
             start_ns,
             tick: 0,
             readings: Vec::new(),
+            rows: Vec::new(),
             has_failed: false,
         }
     }
 
     /// Reads at every tick until the recording stops, and once more then, so that the last sample of
     /// every device lies after whatever was stamped before the stop. A source that failed just before would
-    /// only hold up the end.
+    /// only hold up the end. A device without any value is noted as a loss.
     pub fn run(mut self) {
         while self.next_tick() {}
         if !self.has_failed {
             let _ = self.read();
+        }
+        let silent = self.devices.iter().flatten().filter(|device| !device.has_value);
+        for SampledDevice { source, name, .. } in silent {
+            self.context.note_loss(format!(
+                "{source} {name} gave neither power nor energy in the whole recording; \
+                 recorder_cost.failures says why"
+            ));
         }
     }
 
@@ -153,7 +183,7 @@ impl Sampler {
         let is_open = self.read();
         // The same if the read was long.
         let next = self.due_tick(self.context.clock.clock().monotonic_ns()).max(tick + 1);
-        let mut punctuality = self.punctuality.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut punctuality = lock(&self.punctuality);
         punctuality.add(late_ns.unsigned_abs());
         punctuality.sources += usize::from(first == 0);
         punctuality.missed_ticks += (next - first - 1).unsigned_abs();
@@ -163,11 +193,13 @@ impl Sampler {
     }
 
     /// The latest tick that is due at a time.
+    #[inline(always)]
     const fn due_tick(&self, now_ns: i64) -> i64 {
         (now_ns - self.start_ns).div_euclid(self.interval_ns)
     }
 
     /// Reads every device and hands the rows over; false when they are not taken any more.
+    #[inline(always)]
     fn read(&mut self) -> bool {
         self.readings.clear();
         self.source.read(self.context.clock.clock(), &mut self.readings);
@@ -177,16 +209,17 @@ impl Sampler {
             sample.power_w.is_none() && sample.energy_j.is_none() && !failures.is_empty()
         };
         self.has_failed = !self.readings.is_empty() && self.readings.iter().all(gave_nothing);
-        let mut rows = Vec::with_capacity(self.readings.len());
         let mut averages = Vec::new();
         for reading in &self.readings {
-            let (source, device, live) = &self.names[reading.stream][reading.device];
+            let SampledDevice { source, name: device, live, has_value } =
+                &mut self.devices[reading.stream][reading.device];
             for cause in &reading.failures {
                 self.context.count_failure(source, device, cause);
             }
             let sample = valid(&reading.sample, |cause| {
                 self.context.count_failure(source, device, cause);
             });
+            *has_value |= sample.power_w.is_some() || sample.energy_j.is_some();
             let middle_ns = reading.span.middle_ns();
             if let Some(number) = live {
                 self.live.observe(*number, middle_ns, &sample);
@@ -198,7 +231,7 @@ impl Sampler {
                 labels: Some(format!("source=\"{source}\",device=\"{device}\"")),
                 value: Some(average_w),
             }));
-            rows.push(PowerRow {
+            self.rows.push(SampledRow {
                 t_ns,
                 source: source.clone(),
                 device: device.clone(),
@@ -214,11 +247,13 @@ impl Sampler {
             });
         }
         let sink = &self.context.sink;
-        sink.power(rows).and_then(|()| sink.engine(averages)).is_ok()
+        let is_open = sink.power(self.rows.drain(..)).is_ok();
+        is_open && (averages.is_empty() || sink.engine(averages).is_ok())
     }
 }
 
 /// The sample without what no measurement can be: not finite, or negative power or energy.
+#[inline(always)]
 fn valid(
     sample: &crate::source::Sample,
     mut failed: impl FnMut(&'static str),

@@ -1,10 +1,14 @@
 //! Where rows go: any thread hands them over, one thread writes them.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-
-use crate::Stop;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use wattrace_trace::{EngineRow, PowerRow, RequestRow, StepRow};
+
+use crate::Stop;
+use crate::lock::lock;
+
+/// A row of power whose names are those of its device and shared by all of its rows.
+pub(crate) type SampledRow = PowerRow<Arc<str>>;
 
 /// Rows that wait for the next flush, some 20 MB. When writing falls this far behind, whoever hands over
 /// rows waits, so that memory stays bounded; a power source then misses ticks, which are counted.
@@ -20,7 +24,7 @@ const GAPS_OF_A_ROW: usize = 16;
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each field holds the rows of the table that it names")]
 pub struct Rows {
-    pub power: Vec<PowerRow>,
+    pub power: Vec<SampledRow>,
     pub requests: Vec<RequestRow>,
     pub steps: Vec<StepRow>,
     pub engine: Vec<EngineRow>,
@@ -75,7 +79,7 @@ impl Sink {
     ///
     /// # Errors
     /// [`Closed`] when rows are not taken any more.
-    pub fn power(&self, rows: impl IntoIterator<Item = PowerRow>) -> Result<(), Closed> {
+    pub fn power(&self, rows: impl IntoIterator<Item = SampledRow>) -> Result<(), Closed> {
         self.open()?.rows.power.extend(rows);
         Ok(())
     }
@@ -114,7 +118,9 @@ impl Sink {
     #[must_use]
     pub fn take(&self) -> Rows {
         let mut state = self.lock();
-        let rows = std::mem::take(&mut state.rows);
+        // As many readings of power are likely to come next: they find their memory there.
+        let power = Vec::with_capacity(state.rows.power.len());
+        let rows = std::mem::replace(&mut state.rows, Rows { power, ..Rows::default() });
         state.gap_rows = 0;
         self.wake.lower();
         drop(state);
@@ -141,10 +147,11 @@ impl Sink {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The state once there is room for more rows.
+    #[inline(always)]
     fn open(&self) -> Result<MutexGuard<'_, State>, Closed> {
         let full = |state: &mut State| {
             let waiting = state.rows.len() + state.gap_rows;
@@ -166,11 +173,11 @@ mod tests {
     #[test]
     fn rows_are_taken_until_it_is_closed_and_given_out_once() {
         let sink = Sink::new();
-        sink.power([PowerRow::default(), PowerRow::default()]).unwrap();
+        sink.power([SampledRow::default(), SampledRow::default()]).unwrap();
         assert_eq!(sink.take().power.len(), 2);
-        sink.power([PowerRow::default()]).unwrap();
+        sink.power([SampledRow::default()]).unwrap();
         sink.close();
-        assert_eq!(sink.power([PowerRow::default()]), Err(Closed));
+        assert_eq!(sink.power([SampledRow::default()]), Err(Closed));
         assert_eq!(sink.take().len(), 1);
         assert!(sink.take().is_empty());
     }
@@ -178,10 +185,10 @@ mod tests {
     #[test]
     fn the_writer_is_woken_when_many_rows_wait_and_not_before() {
         let sink = Sink::new();
-        sink.power(vec![PowerRow::default(); MANY_ROWS - 1]).unwrap();
-        sink.power([PowerRow::default()]).unwrap();
+        sink.power(vec![SampledRow::default(); MANY_ROWS - 1]).unwrap();
+        sink.power([SampledRow::default()]).unwrap();
         assert!(!sink.wake().is_raised());
-        sink.power([PowerRow::default()]).unwrap();
+        sink.power([SampledRow::default()]).unwrap();
         assert!(sink.wake().is_raised());
         assert_eq!(sink.take().len(), MANY_ROWS + 1);
         assert!(!sink.wake().is_raised());
@@ -219,9 +226,9 @@ mod tests {
     #[test]
     fn whoever_brings_rows_waits_while_writing_is_far_behind() {
         let sink = Sink::new();
-        sink.power(vec![PowerRow::default(); MOST_ROWS]).unwrap();
+        sink.power(vec![SampledRow::default(); MOST_ROWS]).unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| sink.power([PowerRow::default()]));
+            let waiting = scope.spawn(|| sink.power([SampledRow::default()]));
             assert_eq!(sink.take().len(), MOST_ROWS);
             waiting.join().unwrap().unwrap();
         });

@@ -1,7 +1,9 @@
 //! The request to stop, which ends every wait of a recording.
 
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::lock::lock;
 
 /// Seen by every thread once it is raised.
 #[derive(Debug, Default)]
@@ -19,34 +21,29 @@ impl Stop {
 
     /// Asks every thread to stop.
     pub fn raise(&self) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.raised) = true;
         self.changed.notify_all();
     }
 
     /// Takes it back, for what is asked again and again.
     pub(crate) fn lower(&self) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        *lock(&self.raised) = false;
     }
 
     /// Whether it was raised.
     #[must_use]
     pub fn is_raised(&self) -> bool {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.raised)
     }
 
-    /// Waits for `time`, or until it is raised; says whether it was.
+    /// Waits until it is raised, for `time` at most; says whether it was. The system may end the wait early.
     #[must_use]
+    #[inline(always)]
     pub fn wait_for(&self, time: Duration) -> bool {
-        let deadline = Instant::now() + time;
-        let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*raised {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            raised =
-                self.changed.wait_timeout(raised, left).unwrap_or_else(PoisonError::into_inner).0;
+        let raised = lock(&self.raised);
+        if *raised {
+            return true;
         }
-        true
+        *self.changed.wait_timeout(raised, time).unwrap_or_else(PoisonError::into_inner).0
     }
 }

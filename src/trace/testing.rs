@@ -34,11 +34,14 @@ pub(crate) fn stamp(seconds: i64) -> Option<TimestampNs> {
     Some(TimestampNs::from_nanos(T0 + seconds * SECOND))
 }
 
-pub(crate) fn power(seconds: i64, device: &str, power_w: f64) -> PowerRow {
+pub(crate) fn power<Text>(seconds: i64, device: &str, power_w: f64) -> PowerRow<Text>
+where
+    Text: Default + for<'a> From<&'a str>,
+{
     PowerRow {
         t_ns: T0 + seconds * SECOND,
-        source: "nvml".to_owned(),
-        device: device.to_owned(),
+        source: "nvml".into(),
+        device: device.into(),
         power_w: Some(power_w),
         ..PowerRow::default()
     }

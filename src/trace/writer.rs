@@ -19,13 +19,14 @@ pub use segment::{
     write_segment,
 };
 
-/// One row of `power.parquet`.
+/// One row of `power.parquet`. Whoever makes rows of a few devices for days lets them share their names
+/// (`Text` is then `Arc<str>`).
 #[derive(Debug, Clone, PartialEq, Default)]
 #[expect(missing_docs, reason = "each field is the column that it names")]
-pub struct PowerRow {
+pub struct PowerRow<Text = String> {
     pub t_ns: i64,
-    pub source: String,
-    pub device: String,
+    pub source: Text,
+    pub device: Text,
     pub power_w: Option<f64>,
     pub energy_j: Option<f64>,
     pub temperature_c: Option<f32>,
@@ -85,13 +86,13 @@ pub struct EngineRow {
     pub value: Option<f64>,
 }
 
-impl PowerRow {
+impl<Text: AsRef<str>> PowerRow<Text> {
     /// The cells in the order of the table's columns.
     fn cells(&self) -> [Cell<'_>; 12] {
         [
             Cell::Time(Some(self.t_ns)),
-            Cell::Text(Some(&self.source)),
-            Cell::Text(Some(&self.device)),
+            Cell::Text(Some(self.source.as_ref())),
+            Cell::Text(Some(self.device.as_ref())),
             Cell::F64(self.power_w),
             Cell::F64(self.energy_j),
             Cell::F32(self.temperature_c),

@@ -1,8 +1,8 @@
 //! What recording costs, against its targets: 8 boards at 10 Hz and a node at 1 Hz, alone and with 100
-//! requests a second, from replayed power; then the files and the memory of days, and of hours with
+//! requests a second, from replayed power, beside what a machine takes for waking alone; then the files and the memory of days, and of hours with
 //! requests, whose clock is set.
 //!
-//! `RECORDER_BENCH_SECONDS` sets the length of the first two, `RECORDER_BENCH_DAYS` and
+//! `RECORDER_BENCH_SECONDS` sets the length of the first three, `RECORDER_BENCH_DAYS` and
 //! `RECORDER_BENCH_HOURS` those of the others;
 //! `WATTRACE_RECORDER` is the program whose size counts, which is the one built for tests otherwise.
 
@@ -22,7 +22,9 @@ use wattrace_record::source::{
     PowerSource, Reading, Sample, SourceOptions, SourceSpecification, Stream,
 };
 use wattrace_record::store::{RunPath, Stage, Store, convert};
-use wattrace_record::{Context, Cost, Description, Recording, RecordingOptions, Stop};
+use wattrace_record::{
+    Context, Cost, DEFAULT_FLUSH_S, Description, Recording, RecordingOptions, Stop,
+};
 use wattrace_schema::{
     Hardware, Model, Reading as ReadingKind, RequestStage, RequestStatus, RunKind, RunManifest,
     Scope,
@@ -47,13 +49,14 @@ fn main() {
     let hours = number_of("RECORDER_BENCH_HOURS", 1.0);
     // Each case is a process of its own, whose memory is measured from its start.
     match std::env::args().find(|word| word.starts_with("case-")).as_deref() {
+        Some("case-waking") => wake(seconds),
         Some("case-power") => record(seconds, false),
         Some("case-requests") => record(seconds, true),
         Some("case-days") => record_long(days * 24.0, false),
         Some("case-hours") => record_long(hours, true),
         _ => {
             println!("recorder, 8 boards x 10 Hz and a node x 1 Hz, {seconds} s each");
-            for case in ["case-power", "case-requests", "case-days", "case-hours"] {
+            for case in ["case-waking", "case-power", "case-requests", "case-days", "case-hours"] {
                 let status = Command::new(std::env::current_exe().unwrap()).arg(case).status();
                 assert!(status.unwrap().success());
             }
@@ -64,6 +67,24 @@ fn main() {
 
 fn number_of(variable: &str, otherwise: f64) -> f64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn flush_s() -> u64 {
+    DEFAULT_FLUSH_S.parse().unwrap()
+}
+
+/// What the machine takes for waking as often, without anything that is read or kept: the share of the
+/// recorder's processor time that no recorder can save.
+fn wake(seconds: u64) {
+    let (clock, stop) = (SystemClock, Stop::new());
+    let start_ns = clock.monotonic_ns();
+    let cpu_before_s = cpu_s();
+    for tick in 1..=seconds as i64 * 10 {
+        let _ = clock.wait(&stop, start_ns + tick * SECOND_NS / 10);
+    }
+    let cpu_percent = 100.0 * (cpu_s() - cpu_before_s) / seconds as f64;
+    println!("a thread that only wakes 10 times a second");
+    println!("  {:<34} {cpu_percent:>8.2} % of a core", "processor time");
 }
 
 /// A measured value beside its target.
@@ -89,7 +110,7 @@ fn record(seconds: u64, with_requests: bool) {
         metrics_interval: Duration::from_secs(1),
         proxies: Vec::new(),
         description: Description::default(),
-        flush: Duration::from_secs(10),
+        flush: Duration::from_secs(flush_s()),
         keep_free_bytes: 0,
         command: "bench".to_owned(),
     };
@@ -213,7 +234,7 @@ impl PowerSource for Wandering {
     }
 }
 
-/// Hours of 9 devices at 10 Hz, written every 10 s, cut off and finished.
+/// Hours of 9 devices at 10 Hz, written as often as by default, cut off and finished.
 fn record_long(hours: f64, with_requests: bool) {
     let what = if with_requests { " and 100 requests a second" } else { "" };
     println!("{hours} hours of 9 devices x 10 Hz{what}, as fast as it goes");
@@ -229,7 +250,9 @@ fn record_long(hours: f64, with_requests: bool) {
     let clock: Arc<dyn Clock> = Arc::new(SetClock::default());
     let context = Arc::new(Context::new(clock));
     let path = RunPath::new(&folder.path().join("archive/run")).unwrap();
-    let mut store = Store::create(path.clone(), &manifest, context.clock.first(), 10.0, 0).unwrap();
+    let flush_s = flush_s() as i64;
+    let mut store =
+        Store::create(path.clone(), &manifest, context.clock.first(), flush_s as f64, 0).unwrap();
     let punctuality = Arc::new(Mutex::new(Punctuality::default()));
     let mut sampler = Sampler::new(
         Box::new(Wandering { streams: vec![stream], state: 1 }),
@@ -241,12 +264,13 @@ fn record_long(hours: f64, with_requests: bool) {
     );
     store.stamp(Stage::FormalStart, context.clock.now()).unwrap();
     let (began, cpu_before_s) = (Instant::now(), cpu_s());
-    let flushes = (hours * 360.0) as u64;
+    let flushes = (hours * 3600.0) as u64 / flush_s as u64;
+    let ticks = 10 * flush_s;
     let mut longest_merge = Duration::ZERO;
     for flush in 0..flushes {
-        (0..100).for_each(|_| assert!(sampler.next_tick()));
+        (0..ticks).for_each(|_| assert!(sampler.next_tick()));
         if with_requests {
-            let sent = 10 * REQUESTS_PER_SECOND;
+            let sent = flush_s * REQUESTS_PER_SECOND;
             let now_ns = context.clock.now().nanos();
             for index in 0..sent {
                 let number = flush as i64 * sent + index;
@@ -263,7 +287,7 @@ fn record_long(hours: f64, with_requests: bool) {
             longest_merge = longest_merge.max(begun.elapsed());
         }
     }
-    let cpu_percent = 100.0 * (cpu_s() - cpu_before_s) / (flushes as f64 * 10.0);
+    let cpu_percent = 100.0 * (cpu_s() - cpu_before_s) / (flushes as f64 * flush_s as f64);
     println!("  {:<34} {:>8.2} s", "took", began.elapsed().as_secs_f64());
     println!("  {:<34} {cpu_percent:>8.3} % of a core, waiting left out", "processor time");
     println!("  {:<34} {:>8.2} s", "longest merge of segments", longest_merge.as_secs_f64());
@@ -275,7 +299,7 @@ fn record_long(hours: f64, with_requests: bool) {
     drop(store);
     let begun = Instant::now();
     let joined = convert(&path).unwrap();
-    assert_eq!(joined.manifest.files["power.parquet"].rows, flushes * 900);
+    assert_eq!(joined.manifest.files["power.parquet"].rows, flushes * ticks as u64 * 9);
     println!("  {:<34} {:>8.2} s", "convert", begun.elapsed().as_secs_f64());
     println!("  {:<34} {:>8.2} MB", "resident at most, convert as well", peak_resident_mb());
     println!("  {:<34} {:>8.2} MB", "the run on disk", bytes_below(&joined.run) / 1e6);

@@ -36,6 +36,24 @@ fn attach<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
+fn a_device_without_any_value_is_said_and_loses_nothing_else() {
+    let place = place();
+    place.write("boards.csv", "t,device,power_w\n0,gpu0,300\n0,gpu1,\n");
+    let output = place.output(&attach(&["{}/archive/run", "--seconds", "0.5"]));
+    let said = place.stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let loss = "replay gpu1 gave neither power nor energy in the whole recording; \
+                recorder_cost.failures says why";
+    assert_eq!(said.matches("gave neither").count(), 1, "{said}");
+    assert!(said.contains(&format!("warning: {loss}\n")), "{said}");
+    assert!(said.contains("warning: replay gpu1: the file has no value at this time ("), "{said}");
+    let run = place.run("run");
+    assert!(run.manifest.provenance.notes.iter().any(|note| note == loss));
+    let board = crate::support::device(&run, "replay", "gpu0");
+    assert!(board.power_w.len() >= 2);
+}
+
+#[test]
 fn a_run_is_whole_and_says_what_it_cost() {
     let place = place();
     place.write(

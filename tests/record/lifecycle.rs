@@ -151,6 +151,30 @@ fn a_command_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_second_signal_kills_a_service_that_does_not_end() {
+    let place = Place::with_calm_boards();
+    let service = "trap 'echo asked > {}/asked' TERM; echo > {}/up; while :; do sleep 0.05; done";
+    let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", service]);
+    let child = place.record(&words).spawn().unwrap();
+    let journal = place.path("archive/run.partial/journal.jsonl");
+    wait_until("the formal window began", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
+    });
+    wait_until("the service would not end", || place.path("up").exists());
+    signal(&child, Signal::INT);
+    wait_until("the service was asked to end", || place.path("asked").exists());
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    let said = place.stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let killed = "warning: COMMAND was killed, since Ctrl-C came while it shut down";
+    assert!(said.contains(killed), "{said}");
+    // The release is waited for all the same.
+    let stages = place.run("run").manifest.stages;
+    assert!(stages.process_exit.is_some() && stages.monitor_end > stages.process_exit);
+}
+
+#[test]
 fn a_signal_finishes_the_run_and_the_service() {
     for signal_of_user in [Signal::INT, Signal::TERM] {
         let place = Place::with_calm_boards();

@@ -564,6 +564,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
             message(&made_up(&["--body", r#"{"stream": false}"#])),
             message(&made_up(&["--rate", "0"])),
             message(&made_up(&["--rates", "1,2"])),
+            message(&made_up(&["--rates", "2,1,2.0", "--seconds-each", "1"])),
             message(&made_up(&["--rate", "1", "--concurrency", "2"])),
             to("http://user:secret@127.0.0.1", &MADE_UP),
             // The port of the proxy need not be free: nothing listens before this is refused.
@@ -579,6 +580,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_recorded() {
         error: --body: "stream" is false; answers are timed as they stream, so leave it out
         error: invalid value '0' for '--rate <R>': expected a number from 0.000001 to 1000000
         error: --rates needs --seconds-each or --requests-each
+        error: --rates: 2 is given twice; expected each rate once, and --repeats for several runs of each
         error: the argument '--rate <R>' cannot be used with '--concurrency <C>'
         error: "http://***@127.0.0.1" holds a user or a password, which others could read; expected an address such as http://127.0.0.1:8000
         error: --proxy 127.0.0.1:1=http://127.0.0.1:2 would record the requests that are sent from here a second time; expected the address of the service itself

@@ -261,6 +261,12 @@ fn steps(args: &LoadCommand, given: &LoadOptions) -> Result<Vec<(PathBuf, LoadOp
     if args.seconds_each.is_none() && args.requests_each.is_none() {
         return Err(anyhow::anyhow!("--rates needs --seconds-each or --requests-each").into());
     }
+    let is_repeated = |(at, rate): (usize, &f64)| args.rates[..at].contains(rate);
+    if let Some((_, rate)) = args.rates.iter().enumerate().find(|rate| is_repeated(*rate)) {
+        let message =
+            "is given twice; expected each rate once, and --repeats for several runs of each";
+        return Err(anyhow::anyhow!("--rates: {rate} {message}").into());
+    }
     let path = RunPath::new(&args.recording.out)?;
     let mut steps = Vec::new();
     // One repeat after the other, so that what drifts with time meets all rates alike.
@@ -269,7 +275,7 @@ fn steps(args: &LoadCommand, given: &LoadOptions) -> Result<Vec<(PathBuf, LoadOp
     for (index, (repeat, rate)) in places.enumerate() {
         let suffix = if args.repeats > 1 { format!("-{repeat}") } else { String::new() };
         let out = path.archive.join(format!("{}-rate-{rate}{suffix}", path.run_id));
-        if RunPath::new(&out)?.run().exists() || steps.iter().any(|(other, _)| *other == out) {
+        if RunPath::new(&out)?.run().exists() {
             let message = format!("\"{}\" exists already; choose another --out", out.display());
             return Err(anyhow::anyhow!(message).into());
         }

@@ -320,7 +320,7 @@ impl Procedure<'_> {
             .map_err(|error| Cut::Failed(format!("cannot start \"{text}\": {error}")))?;
         let waited = self.wait(limit, Some(group.number()));
         if !matches!(waited, Ok(Some(_))) {
-            group.end(Duration::ZERO);
+            group.end(Duration::ZERO, || false);
         }
         waited
     }
@@ -394,15 +394,32 @@ impl Procedure<'_> {
             return failures;
         };
         if !has_exited {
-            (self.say)("shutdown");
-            if !service.end(self.plan.shutdown_wait) {
+            (self.say)("shutdown (Ctrl-C kills COMMAND)");
+            let (mut is_hastened, mut has_failed) = (false, false);
+            let ended = service.end(self.plan.shutdown_wait, || {
+                match self.events.try_recv() {
+                    Ok(Event::Interrupted) => is_hastened = true,
+                    Ok(Event::RecordingFailed) => has_failed = true,
+                    Ok(Event::Exited { .. }) | Err(_) => (),
+                }
+                is_hastened
+            });
+            self.was_interrupted |= is_hastened;
+            if has_failed {
+                // It cuts the wait for the release short. The receiver is this procedure's own.
+                let _ = self.sender.send(Event::RecordingFailed);
+            }
+            if !ended && is_hastened {
+                failures
+                    .push("COMMAND was killed, since Ctrl-C came while it shut down".to_owned());
+            } else if !ended {
                 let seconds = self.plan.shutdown_wait.as_secs_f64();
                 failures.push(format!("COMMAND did not end within {seconds} s and was killed"));
             }
         }
         self.stamp(Stage::ProcessExit);
         // What COMMAND started and left behind would keep the boards busy.
-        service.end(Duration::ZERO);
+        service.end(Duration::ZERO, || false);
         if !self.recording.context().sink.is_closed() {
             failures.extend(self.release());
         }

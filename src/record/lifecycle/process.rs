@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
@@ -86,7 +86,7 @@ pub(super) fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Time between looks at whether a process group has gone.
+/// Time between looks at whether a command or its process group has gone.
 const GONE_POLL: Duration = Duration::from_millis(20);
 
 /// A command and whatever it starts. A signal at the terminal does not reach it: the lifecycle ends it
@@ -130,18 +130,29 @@ impl Group {
         self.number
     }
 
-    /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`
-    /// is killed. Says whether nothing was.
-    pub(super) fn end(&mut self, wait: Duration) -> bool {
+    /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`,
+    /// or once `is_hastened` says so, is killed. Says whether nothing was.
+    pub(super) fn end(&mut self, wait: Duration, mut is_hastened: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + wait;
+        let mut was_hastened = false;
+        let mut may_wait = || {
+            was_hastened |= is_hastened();
+            !was_hastened && Instant::now() < deadline
+        };
         if !self.is_reaped {
             // An error here means that it has ended by now.
             let _ = kill_process(self.leader, Signal::TERM);
-            self.is_reaped = self.exited.recv_timeout(wait).is_ok();
+            self.is_reaped = loop {
+                match self.exited.recv_timeout(GONE_POLL) {
+                    Ok(()) => break true,
+                    Err(RecvTimeoutError::Timeout) if may_wait() => (),
+                    Err(_) => break false,
+                }
+            };
         }
         // Those that outlive it did not hear of it.
         let _ = kill_process_group(self.leader, Signal::TERM);
-        while self.is_alive() && Instant::now() < deadline {
+        while self.is_alive() && may_wait() {
             std::thread::sleep(GONE_POLL);
         }
         let is_gone = !self.is_alive();

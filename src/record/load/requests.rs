@@ -519,6 +519,15 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_is_made_is_none_that_the_file_has() {
+        let text = "{\"id\": \"request-2\", \"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n\
+                    {\"id\": \"request-2#2\", \"prompt\": \"c\"}\n";
+        let set = set(Api::Completions, "r.jsonl", text).unwrap();
+        let ids: Vec<_> = (0..5).map(|index| set.request(index).id).collect();
+        assert_eq!(ids, ["request-2", "request-2_", "request-2#2", "request-2#2_", "request-5"]);
+    }
+
+    #[test]
     fn made_up_prompts_have_the_length_that_is_asked_for_and_never_repeat() {
         let source = RequestSource::Synthetic { count: 2, input_tokens: 40, output_tokens: 9 };
         let set = RequestSet::open(&source, form(Api::Completions)).unwrap();

@@ -10,6 +10,7 @@ use wattrace_schema::{RequestStage, RequestStatus, TimestampNs};
 use super::client::Client;
 use super::requests::{Form, LoadRequest, RequestSet, check_extra};
 use super::{Arrival, LoadError, LoadOptions, RequestSource, Say, schedule};
+use crate::lock::lock;
 use crate::sampler::Punctuality;
 use crate::{Context, redact};
 
@@ -280,7 +281,7 @@ impl Gate {
     }
 
     fn enter(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.inside >= self.most {
             state.held_back += 1;
             let full = |state: &mut GateState| state.inside >= self.most;
@@ -290,12 +291,12 @@ impl Gate {
     }
 
     fn leave(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).inside -= 1;
+        lock(&self.state).inside -= 1;
         self.left.notify_one();
     }
 
     fn held_back(&self) -> u64 {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).held_back
+        lock(&self.state).held_back
     }
 }
 
@@ -439,7 +440,7 @@ impl<'a> Stage<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, StageState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::http1::Direction;
 use super::observer::{Ending, Observer};
-use crate::context::lock;
+use crate::lock::lock;
 use crate::{Context, Stop};
 
 /// Bytes that are passed on at once.

@@ -267,7 +267,7 @@ fn a_recorder_that_falls_behind_does_not_hold_up_what_passes() {
         }
     });
     let most = 200_000;
-    context.sink.power(vec![wattrace_trace::PowerRow::default(); most]).unwrap();
+    context.sink.power(vec![crate::sink::SampledRow::default(); most]).unwrap();
     let mut client = TcpStream::connect(proxy.address()).unwrap();
     let mut answer = [0; 40];
     let mut ask = |head: &str, length: usize| {

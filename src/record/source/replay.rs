@@ -129,11 +129,13 @@ fn scope_of(device: &str) -> Result<Scope, String> {
 }
 
 /// The samples around a time: the last at or before it, and the first after it.
+#[inline(always)]
 fn around(points: &[Point], t_ns: i64) -> (Option<Point>, Option<Point>) {
     let after = points.partition_point(|point| point.t_ns <= t_ns);
     (after.checked_sub(1).map(|before| points[before]), points.get(after).copied())
 }
 
+#[inline(always)]
 fn power_at(points: &[Point], t_ns: i64) -> Option<f64> {
     match around(points, t_ns) {
         (Some(before), Some(after)) => between(before, after, t_ns, |point| point.power_w),
@@ -142,6 +144,7 @@ fn power_at(points: &[Point], t_ns: i64) -> Option<f64> {
     }
 }
 
+#[inline(always)]
 fn energy_at(points: &[Point], t_ns: i64) -> Option<f64> {
     match around(points, t_ns) {
         (Some(before), Some(after)) if before.energy_j <= after.energy_j => {
@@ -157,6 +160,7 @@ fn energy_at(points: &[Point], t_ns: i64) -> Option<f64> {
     }
 }
 
+#[inline(always)]
 fn between(
     before: Point,
     after: Point,

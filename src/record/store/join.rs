@@ -22,7 +22,7 @@ pub struct Joined {
     pub manifest: RunManifest,
     /// Whether the recording had been cut off.
     pub was_cut_off: bool,
-    /// What was lost: an early end, segments that could not be read, damaged lines.
+    /// What was lost: an early end, segments that could not be read, damaged lines, devices without a value.
     pub losses: Vec<String>,
 }
 

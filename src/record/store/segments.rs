@@ -1,6 +1,6 @@
 //! Names of segments, and which of them become one.
 //!
-//! A recording of three days writes 26,000 times, so each write's small segments are merged once there are
+//! A recording of three days writes 13,000 times, so each write's small segments are merged once there are
 //! [`MERGED_SEGMENTS`] of a table. A merged segment is named after the first and last of them, and counts
 //! once the journal says so; only then are they removed. Whenever this is cut off, each row lies in a
 //! segment that counts, and in no two.
@@ -15,7 +15,7 @@ use wattrace_trace::{TraceError, merge_segments};
 
 use super::StoreError;
 
-/// Small segments of a table that become one: at 10 s between writes, those of 10 minutes.
+/// Small segments of a table that become one: at 20 s between writes, those of 20 minutes.
 const MERGED_SEGMENTS: usize = 60;
 
 /// Bytes of small segments that are merged even if they are fewer; merging needs memory for a multiple.

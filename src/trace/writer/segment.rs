@@ -27,7 +27,7 @@ use crate::digest::sha256_hex;
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each variant is the table that it names")]
 pub enum SegmentRows {
-    Power(Vec<PowerRow>),
+    Power(Vec<PowerRow<Arc<str>>>),
     Requests(Vec<RequestRow>),
     Steps(Vec<StepRow>),
     Engine(Vec<EngineRow>),
@@ -52,7 +52,7 @@ impl SegmentRows {
 /// # Errors
 /// When the file exists or cannot be written.
 pub fn write_segment(path: &Path, rows: SegmentRows) -> Result<Option<FileEntry>, TraceError> {
-    let mut writer = TableWriter::segment(rows.table(), path.to_owned());
+    let mut writer = TableWriter::brief_segment(rows.table(), path.to_owned());
     match rows {
         SegmentRows::Power(mut rows) => {
             rows.sort_by(|a, b| {

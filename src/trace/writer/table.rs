@@ -15,6 +15,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -180,6 +181,8 @@ pub(super) struct TableWriter {
     pending_items: usize,
     /// Rows and list items at which a row group ends.
     row_group: (usize, usize),
+    /// Whether the file is written with the least effort instead of small.
+    is_brief: bool,
     rows: u64,
     file: Option<(SchemaRef, ArrowWriter<HashedFile>)>,
 }
@@ -193,6 +196,12 @@ impl TableWriter {
     /// A writer of a segment, which has another name than the table's own file.
     pub(super) fn segment(table: &'static Table, path: PathBuf) -> Self {
         Self::at(table, path, (SEGMENT_ROW_GROUP_ROWS, SPARING_ROW_GROUP_LIST_ITEMS))
+    }
+
+    /// A writer of a segment that is merged with others within minutes: processor time counts, size
+    /// does not.
+    pub(super) fn brief_segment(table: &'static Table, path: PathBuf) -> Self {
+        Self { is_brief: true, ..Self::segment(table, path) }
     }
 
     /// Ends row groups at fewer list items, which takes less memory.
@@ -209,6 +218,7 @@ impl TableWriter {
             pending_rows: 0,
             pending_items: 0,
             row_group,
+            is_brief: false,
             rows: 0,
             file: None,
         }
@@ -286,8 +296,11 @@ impl TableWriter {
     fn open(&self, schema: SchemaRef) -> Result<ArrowWriter<HashedFile>, TraceError> {
         let file = File::create_new(&self.path).map_err(TraceError::io("create", &self.path))?;
         let file = HashedFile { file: BufWriter::new(file), sha256: Sha256::new() };
-        let properties = properties(self.table, &schema);
-        ArrowWriter::try_new(file, schema, Some(properties)).map_err(|e| self.unwritable(&e))
+        let properties = properties(self.table, &schema, self.is_brief);
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties)
+            .with_skip_arrow_metadata(self.is_brief);
+        ArrowWriter::try_new_with_options(file, schema, options).map_err(|e| self.unwritable(&e))
     }
 
     /// Closes the file and gives the SHA-256 of its bytes.
@@ -361,13 +374,24 @@ fn field(column: &Column) -> Field {
 }
 
 /// Encodings chosen for size and for the time that decoding takes: times and counts of nanoseconds as
-/// differences, the rest by dictionary where that pays.
-fn properties(table: &Table, schema: &Schema) -> WriterProperties {
-    let zstd = Compression::ZSTD(ZstdLevel::default());
-    let mut properties = WriterProperties::builder()
+/// differences, the rest by dictionary where that pays. A brief file has no dictionaries, statistics or
+/// indexes, and a compression without state: Zstandard asks for the features of the processor for each
+/// column, which takes a virtual machine longer than all the rest.
+fn properties(table: &Table, schema: &Schema, is_brief: bool) -> WriterProperties {
+    let builder = WriterProperties::builder();
+    let builder = if is_brief {
+        builder
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_offset_index_disabled(true)
+    } else {
+        builder
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+    };
+    let mut properties = builder
         .set_created_by(format!("wattrace {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(zstd)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_key_value_metadata(Some(vec![
             KeyValue::new("wattrace.table".to_owned(), table.name.to_owned()),
             KeyValue::new("wattrace.table_version".to_owned(), table.version.to_string()),

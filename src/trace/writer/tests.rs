@@ -225,16 +225,14 @@ fn files_name_the_program_and_the_unit_of_each_column() {
 #[test]
 fn joined_segments_are_the_file_that_one_writer_would_have_written() {
     let archive = TestArchive::new();
-    // Power of a board and a node in turn; the board's counter begins in the second segment.
-    let powers: Vec<_> = (0..60_i64)
-        .map(|second| {
-            let device = if second % 2 == 0 { "gpu0" } else { "gpu1" };
-            PowerRow {
-                energy_j: (second >= 30).then_some(second as f64),
-                ..power(second, device, 300.0 + second as f64)
-            }
-        })
-        .collect();
+    // Power of two boards in turn; their counters begin in a later segment.
+    fn powers<Text: Default + for<'a> From<&'a str>>() -> Vec<PowerRow<Text>> {
+        let power = |second: i64| PowerRow {
+            energy_j: (second >= 30).then_some(second as f64),
+            ..power(second, ["gpu0", "gpu1"][second as usize % 2], 300.0 + second as f64)
+        };
+        (0..60).map(power).collect()
+    }
     // Requests end in another order than they were sent: r0 after all others.
     let mut requests: Vec<_> =
         (0..30_i64).map(|second| request(second, &format!("r{second:02}"))).collect();
@@ -246,7 +244,7 @@ fn joined_segments_are_the_file_that_one_writer_would_have_written() {
         .collect();
 
     let direct = archive.write(manifest("direct"), |writer| {
-        let mut powers = powers.clone();
+        let mut powers = powers::<String>();
         powers.sort_by(|a, b| (&a.device, a.t_ns).cmp(&(&b.device, b.t_ns)));
         powers.into_iter().for_each(|row| writer.power(row).unwrap());
         let mut requests = requests.clone();
@@ -264,7 +262,7 @@ fn joined_segments_are_the_file_that_one_writer_would_have_written() {
         path
     };
     let joined = archive.write(manifest("joined"), |writer| {
-        let paths: Vec<_> = (powers.chunks(7).enumerate())
+        let paths: Vec<_> = (powers().chunks(7).enumerate())
             .map(|(at, rows)| segment(format!("p{at}"), SegmentRows::Power(rows.to_vec())))
             .collect();
         let rows = writer.append_segments(&POWER, &paths).unwrap();
