@@ -295,7 +295,7 @@ fn whatever_goes_wrong_is_a_row_that_says_what() {
     assert_eq!(requests.output_tokens[8], None);
     let notes = &run.manifest.provenance.notes;
     assert!(
-        notes.iter().any(|note| note.contains("1 answers to formal requests came without usage")),
+        notes.iter().any(|note| note.contains("1 answers to formal requests came without a usage")),
         "{notes:?}"
     );
 }
