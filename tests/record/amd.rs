@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use wattrace_schema::{Reading, Run};
 
 use crate::support::{
-    Place, device, failures, is_about_lateness, mock_amd_smi, mock_rocm_smi, wait_until,
+    Place, device, failures, is_about_lateness, mock_amd_smi, mock_rocm_smi, record_faults,
 };
 
 const UNIT_J: f64 = 1.0 / 65_536.0;
@@ -30,18 +30,8 @@ fn attach<'a>(library: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn a_failed_read_a_counter_wrap_and_a_lost_board_lose_nothing_else() {
     let place = Place::new();
-    let log = place.path("reads.log");
     let library = mock_amd_smi().display().to_string();
-    let mut command = place.record(&attach(&library, &[]));
-    let child = command.env("MOCK_AMD_FAULTS", "1").env("MOCK_AMD_LOG", &log).spawn().unwrap();
-    let reads_of = |board: &str| {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        text.lines().filter(|line| line.starts_with(board)).count()
-    };
-    wait_until("board 0 was read 40 times", || reads_of("0 ") >= 40);
-    crate::support::signal(&child, rustix::process::Signal::INT);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", place.stderr(&output));
+    let (_, reads_of) = record_faults(&place, &attach(&library, &[]), "AMD");
 
     let run = place.run("run");
     assert_eq!(run.manifest.hardware.label(), "Mock MI300X x 2");
@@ -50,7 +40,7 @@ fn a_failed_read_a_counter_wrap_and_a_lost_board_lose_nothing_else() {
         run.manifest.power_sources.iter().map(|it| (it.id.as_str(), it.reading)).collect();
     assert_eq!(kinds, [("amd", Reading::Instant), ("amd-average", Reading::Average)]);
     // Board 0 has every read but number 10, in watts above 500.
-    let last = reads_of("0 ") as u64;
+    let last = reads_of("0") as u64;
     let expected: Vec<u64> = (1..=last).filter(|read| *read != 10).map(|read| 500 + read).collect();
     assert_eq!(watts(&run, "amd", "gpu0"), expected);
     // Its counter has every read: 1000 units each, from 2^32 − 19,000 on, and from zero again at 20.

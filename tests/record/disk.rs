@@ -53,6 +53,14 @@ fn script(place: &Place, script: &str) -> Option<Output> {
     Some(output)
 }
 
+/// The run that a script saved, which breaks no rule.
+fn saved_run(place: &Place) -> wattrace_schema::Run {
+    fs::rename(place.path("saved/archive"), place.archive()).unwrap();
+    let broken = place.broken_rules();
+    assert!(broken.iter().all(is_about_lateness), "{broken:?}");
+    place.run("run")
+}
+
 #[test]
 fn a_disk_that_fills_up_stops_the_recording_and_what_was_written_can_be_finished() {
     let place = place();
@@ -96,11 +104,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_what_was_written_can_be_finished
         .map(|path| segment_entry(&path).unwrap().rows)
         .sum();
     assert!(rows > 100, "{rows}");
-    fs::rename(place.path("saved/archive"), place.archive()).unwrap();
-    let run = place.run("run");
-    assert_eq!(run.manifest.files["power.parquet"].rows, rows);
-    let broken = place.broken_rules();
-    assert!(broken.iter().all(is_about_lateness), "{broken:?}");
+    assert_eq!(saved_run(&place).manifest.files["power.parquet"].rows, rows);
 }
 
 #[test]
@@ -124,11 +128,8 @@ fn a_recording_ends_in_order_before_the_space_is_used_up() {
     ");
     assert!(message.contains("warning: the recording ended early: "), "{message}");
     assert!(message.contains("KiB (--keep-free, and room to join what was recorded)"), "{message}");
-    fs::rename(place.path("saved/archive"), place.archive()).unwrap();
-    let notes = place.run("run").manifest.provenance.notes;
+    let notes = saved_run(&place).manifest.provenance.notes;
     assert!(notes.iter().any(|note| note.contains("ended early")), "{notes:?}");
-    let broken = place.broken_rules();
-    assert!(broken.iter().all(is_about_lateness), "{broken:?}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Boards that fail, through a library with NVML's calls.
 
-use crate::support::{Place, device, is_about_lateness, mock_nvml, wait_until};
+use crate::support::{Place, device, is_about_lateness, mock_nvml, record_faults};
 
 #[test]
 fn a_failed_read_a_counter_reset_and_a_lost_board_lose_nothing_else() {
     let place = Place::new();
-    let log = place.path("reads.log");
     let library = mock_nvml().display().to_string();
     let words = [
         "attach",
@@ -23,16 +22,7 @@ fn a_failed_read_a_counter_reset_and_a_lost_board_lose_nothing_else() {
         "0",
         "--json",
     ];
-    let mut command = place.record(&words);
-    let child = command.env("MOCK_NVML_FAULTS", "1").env("MOCK_NVML_LOG", &log).spawn().unwrap();
-    let reads_of = |board: &str| {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        text.lines().filter(|line| line.starts_with(board)).count()
-    };
-    wait_until("board 0 was read 40 times", || reads_of("0 ") >= 40);
-    crate::support::signal(&child, rustix::process::Signal::INT);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", place.stderr(&output));
+    let (output, reads_of) = record_faults(&place, &words, "NVML");
 
     let run = place.run("run");
     assert_eq!(run.manifest.hardware.label(), "Mock H200 x 2");
@@ -41,7 +31,7 @@ fn a_failed_read_a_counter_reset_and_a_lost_board_lose_nothing_else() {
     let board = device(&run, "nvml", "gpu0");
     let reads: Vec<i64> =
         board.power_w.value.iter().map(|w| (w * 1e3).round() as i64 - 100_000).collect();
-    let last = reads_of("0 ") as i64;
+    let last = reads_of("0") as i64;
     assert_eq!(reads, (1..=last).filter(|read| *read != 10).collect::<Vec<_>>());
     // The counter has every read: 10 mJ each, from 10.01 J on, and from zero again at read 20.
     let expected: Vec<f64> = (1..=last)

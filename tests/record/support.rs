@@ -167,6 +167,28 @@ pub(crate) fn mock_rocm_smi() -> &'static Path {
     &LIBRARY.get_or_init(|| library("mock_rocm_smi.c")).1
 }
 
+/// Records a library that is told to fail now and then (`MOCK_name_FAULTS`), until board 0 was read 40 times,
+/// and ends the recording in order. Gives what was printed, and how often each board was read.
+pub(crate) fn record_faults(
+    place: &Place,
+    words: &[&str],
+    name: &str,
+) -> (Output, impl Fn(&str) -> usize + use<>) {
+    let log = place.path("reads.log");
+    let mut command = place.record(words);
+    command.env(format!("MOCK_{name}_FAULTS"), "1").env(format!("MOCK_{name}_LOG"), &log);
+    let child = command.spawn().unwrap();
+    let reads_of = move |board: &str| {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines().filter(|line| line.starts_with(&format!("{board} "))).count()
+    };
+    wait_until("board 0 was read 40 times", || reads_of("0") >= 40);
+    signal(&child, rustix::process::Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", place.stderr(&output));
+    (output, reads_of)
+}
+
 /// Builds a library from one of the C files beside this one.
 fn library(source: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
