@@ -170,10 +170,12 @@ pub(crate) struct FitOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wattrace fit archive
+  wattrace fit results
   wattrace fit archive --setting \"Qwen2.5-7B@H100 x 1 / tp1\" --form full")]
 pub(crate) struct Fit {
-    /// Archive: a folder of runs
-    pub(crate) archive: PathBuf,
+    /// Archive, or the results folder of `wattrace analyze`, whose runs are fitted anew
+    #[arg(value_name = "ARCHIVE|RESULTS")]
+    pub(crate) input: PathBuf,
     /// Only this setting
     #[arg(long)]
     pub(crate) setting: Option<String>,
@@ -188,10 +190,11 @@ pub(crate) struct Fit {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wattrace predict archive --setting \"Qwen2.5-7B@H100 x 1 / tp1\" --batch 12 --history 4096 --tau-ms 1.9
-  wattrace predict archive --setting \"Qwen2.5-7B@H100 x 1 / tp1\" --batch 12 --history 4096")]
+  wattrace predict results --setting \"Qwen2.5-7B@H100 x 1 / tp1\" --batch 12 --history 4096")]
 pub(crate) struct Predict {
-    /// Archive: a folder of runs
-    pub(crate) archive: PathBuf,
+    /// Archive, or the results folder of `wattrace analyze`, whose runs are fitted anew
+    #[arg(value_name = "ARCHIVE|RESULTS")]
+    pub(crate) input: PathBuf,
     /// Setting whose fit is used
     #[arg(long)]
     pub(crate) setting: String,

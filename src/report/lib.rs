@@ -14,6 +14,7 @@ pub mod figure_data;
 mod fixtures;
 mod frame;
 pub mod notebook;
+mod observations;
 pub mod page;
 pub mod paper;
 mod provenance;
@@ -22,6 +23,7 @@ mod results;
 mod service;
 mod service_report;
 mod serving;
+mod stored_metrics;
 mod stored_row;
 mod table;
 pub mod tables;
@@ -35,6 +37,7 @@ pub use explain::{
     BothMethods, ClaimBeside, DeviceUsed, ExplainError, Explainer, Explanation, Input, MadeBy,
     RowsUsed, WindowUsed, Word,
 };
+pub use observations::stored_observations;
 pub use provenance::{Provenance, SyntheticShare};
 pub use record::{RunRecord, run_order};
 pub use results::{

@@ -48,6 +48,12 @@ pub enum Split {
 }
 
 impl Split {
+    /// The side of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Fit, Self::Heldout].into_iter().find(|split| split.name() == name)
+    }
+
     /// The name in `run.json` and in result tables.
     #[must_use]
     pub const fn name(self) -> &'static str {

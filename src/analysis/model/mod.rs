@@ -28,7 +28,7 @@ mod tests;
 pub use analysis::{FormOutcome, ModelAnalysis, SettingFit, fit_archive};
 pub use fit::{FitOptions, FittedForm, RELATIVE_RANGE_LIMIT, VARIANCE_INFLATION_LIMIT};
 pub use form::{CONSTANT, CONSTANT_UNIT, FORMS, FULL, Form, Regressor};
-pub use observation::{Coordinates, Measured, ModelBytes, Observation};
+pub use observation::{Coordinates, Measured, ModelBytes, Observation, ObservedRun};
 pub use predict::{EnergyPrediction, PredictError, TauSource, WhatIf, predict};
 pub use report::{form_report, setting_report};
 pub use rows::{

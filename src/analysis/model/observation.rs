@@ -96,52 +96,110 @@ const EXCLUDING: [(Flag, Reason); 4] = [
     (Flag::ReplicaCountMismatch, Reason::ReplicaCountMismatch),
 ];
 
-impl Observation {
-    /// What a run and its metrics say; `None` for a serving run.
-    #[must_use]
-    pub fn of(run: &Run, metrics: &MetricRow) -> Option<Self> {
+/// What the decode model needs of a run beside its metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObservedRun {
+    /// The run.
+    pub run_id: String,
+    /// Its model.
+    pub model: String,
+    /// Key of the fit that it belongs to.
+    pub setting: String,
+    /// Experimental cell, if it names one.
+    pub cell: Option<String>,
+    /// Side of the validation.
+    pub split: Option<Split>,
+    /// Time block.
+    pub block: Option<String>,
+    /// The values are published totals, not measured from rows.
+    pub claimed: bool,
+    /// Whether it is simulated.
+    pub synthetic: bool,
+    /// Requests active at the start of a draining run.
+    pub initial_cohort: Option<u32>,
+    /// M_w of its model, B, or why that is not known.
+    pub weight_bytes_per_iteration: Result<f64, Reason>,
+    /// K_KV of its model, B, or why that is not known.
+    pub kv_bytes_per_token: Result<f64, Reason>,
+    /// Step times of the run.
+    pub step_timings: Vec<StepTiming>,
+}
+
+impl ObservedRun {
+    /// What a run says; `None` for a serving run.
+    fn of(run: &Run) -> Option<Self> {
         let manifest = &run.manifest;
-        if manifest.kind == RunKind::Serving {
-            return None;
-        }
-        let mut flags = ["j_per_token", "b_eff", "q_kv_gb"]
-            .iter()
-            .filter_map(|name| metrics.get(name))
-            .fold(FlagSet::EMPTY, |flags, outcome| flags.union(outcome.flags));
-        flags.insert_if(manifest.synthetic, Flag::Synthetic);
-        Some(Self {
+        (manifest.kind != RunKind::Serving).then(|| Self {
             run_id: manifest.run_id.clone(),
             model: manifest.model.name.clone(),
             setting: manifest.setting_or_default(),
-            cell: manifest.cell.clone().unwrap_or_else(|| manifest.run_id.clone()),
+            cell: manifest.cell.clone(),
             split: manifest.split,
             block: manifest.block.clone(),
             claimed: manifest.kind == RunKind::Summary,
+            synthetic: manifest.synthetic,
             initial_cohort: manifest.initial_cohort,
-            mean_request_history_tokens: number(metrics, "mean_request_history_tokens").ok(),
-            measured: measured(run, metrics, flags),
+            weight_bytes_per_iteration: manifest.model.weight_bytes_per_iteration(),
+            kv_bytes_per_token: manifest.model.kv_bytes_per_token(),
             step_timings: step_timings(run),
-            flags,
         })
     }
 }
 
-fn number(metrics: &MetricRow, name: &str) -> Result<f64, Reason> {
-    metrics.get(name).map_or(Err(Reason::NotApplicable), |outcome| outcome.as_f64())
+impl Observation {
+    /// What a run and its metrics say; `None` for a serving run.
+    #[must_use]
+    pub fn of(run: &Run, metrics: &MetricRow) -> Option<Self> {
+        let metric = |name: &str| {
+            let outcome = metrics.get(name)?;
+            Some((outcome.as_f64(), outcome.flags))
+        };
+        Some(Self::from_metrics(ObservedRun::of(run)?, metric))
+    }
+
+    /// The same from metrics by name. A name that `metric` does not know is [`Reason::NotApplicable`].
+    pub fn from_metrics(
+        run: ObservedRun,
+        metric: impl Fn(&'static str) -> Option<(Result<f64, Reason>, FlagSet)>,
+    ) -> Self {
+        let mut flags = ["j_per_token", "b_eff", "q_kv_gb"]
+            .into_iter()
+            .filter_map(&metric)
+            .fold(FlagSet::EMPTY, |flags, (_, more)| flags.union(more));
+        flags.insert_if(run.synthetic, Flag::Synthetic);
+        let value = |name| metric(name).map_or(Err(Reason::NotApplicable), |(value, _)| value);
+        Self {
+            measured: measured(&run, value, flags),
+            cell: run.cell.unwrap_or_else(|| run.run_id.clone()),
+            run_id: run.run_id,
+            model: run.model,
+            setting: run.setting,
+            split: run.split,
+            block: run.block,
+            claimed: run.claimed,
+            initial_cohort: run.initial_cohort,
+            mean_request_history_tokens: value("mean_request_history_tokens").ok(),
+            step_timings: run.step_timings,
+            flags,
+        }
+    }
 }
 
-fn measured(run: &Run, metrics: &MetricRow, flags: FlagSet) -> Result<Measured, Reason> {
-    let model = &run.manifest.model;
+fn measured(
+    run: &ObservedRun,
+    metric: impl Fn(&'static str) -> Result<f64, Reason>,
+    flags: FlagSet,
+) -> Result<Measured, Reason> {
     // Asked first: whatever the run measured, the model does not hold for it.
-    let weights_per_iteration = model.weight_bytes_per_iteration()?;
+    let weights_per_iteration = run.weight_bytes_per_iteration?;
     if let Some((_, reason)) = EXCLUDING.iter().find(|(flag, _)| flags.contains(*flag)) {
         return Err(*reason);
     }
     let positive = |name| {
-        let value = number(metrics, name)?;
+        let value = metric(name)?;
         if value > 0.0 { Ok(value) } else { Err(Reason::NoValues) }
     };
-    let history_known = |name| match number(metrics, name) {
+    let history_known = |name| match metric(name) {
         Err(Reason::NoHistory) => Ok(None),
         other => other.map(Some),
     };
@@ -154,6 +212,6 @@ fn measured(run: &Run, metrics: &MetricRow, flags: FlagSet) -> Result<Measured, 
             q_kv_gb: history_known("q_kv_gb")?,
             tau_s: positive("tau_s")?,
         },
-        bytes: ModelBytes { weights_per_iteration, kv_per_token: model.kv_bytes_per_token()? },
+        bytes: ModelBytes { weights_per_iteration, kv_per_token: run.kv_bytes_per_token? },
     })
 }

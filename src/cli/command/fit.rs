@@ -9,12 +9,13 @@ use wattrace_analysis::model::{
     form_report, setting_report,
 };
 use wattrace_report::tables::model_tables;
+use wattrace_report::{Results, stored_observations};
 use wattrace_schema::Reason;
 
 use crate::args::{self, Fit};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use crate::pipeline::each_run_of;
+use crate::pipeline::{each_run_of, is_results};
 
 pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
     if let Some(form) = &args.form
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Fit, output: &Output) -> Result<Exit, Failure> {
             "there is no form \"{form}\"; the forms are {names}"
         )));
     }
-    let analysis = fit_of(&args.archive, &fit_options(&args.options), output)?;
+    let analysis = fit_of(&args.input, &fit_options(&args.options), output)?;
     let settings = match &args.setting {
         Some(name) => vec![setting_named(&analysis, name)?],
         None => analysis.settings.iter().collect(),
@@ -57,18 +58,24 @@ pub(crate) fn fit_options(args: &args::FitOptions) -> FitOptions {
     FitOptions { method, resamples: args.bootstrap as usize, seed: args.seed }
 }
 
-/// Reads the runs of an archive and fits the model to them.
+/// Reads the runs of an archive, or what a results folder holds of them, and fits the model to them.
 pub(crate) fn fit_of(
-    archive: &Path,
+    input: &Path,
     options: &FitOptions,
     output: &Output,
 ) -> Result<ModelAnalysis, Failure> {
-    let mut observations = Vec::new();
-    each_run_of(archive, output, |done| add_observation(&mut observations, done.observation))?;
+    let observations = if is_results(input) {
+        let results = Results::open(input).map_err(Failure::no_input)?;
+        stored_observations(&results).map_err(Failure::no_input)?
+    } else {
+        let mut observations = Vec::new();
+        each_run_of(input, output, |done| add_observation(&mut observations, done.observation))?;
+        observations
+    };
     if observations.is_empty() {
-        let archive = archive.display();
+        let input = input.display();
         return Err(Failure::no_input(anyhow::anyhow!(
-            "\"{archive}\" holds no decode or summary run; expected runs with kind \"decode\" or \"summary\""
+            "\"{input}\" holds no decode or summary run; expected runs with kind \"decode\" or \"summary\""
         )));
     }
     let analysis = fit_archive(&observations, options);
@@ -127,6 +134,6 @@ pub(crate) fn setting_named<'analysis>(
         let names: Vec<String> =
             analysis.settings.iter().map(|setting| format!("\"{}\"", setting.setting)).collect();
         let names = names.join(", ");
-        Failure::usage(anyhow::anyhow!("there is no setting \"{name}\"; the archive has {names}"))
+        Failure::usage(anyhow::anyhow!("there is no setting \"{name}\"; there are {names}"))
     })
 }

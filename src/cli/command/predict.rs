@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 pub(crate) fn run(args: &Predict, output: &Output) -> Result<Exit, Failure> {
-    let analysis = fit_of(&args.archive, &fit_options(&args.options), output)?;
+    let analysis = fit_of(&args.input, &fit_options(&args.options), output)?;
     let setting = setting_named(&analysis, &args.setting)?;
     let at = WhatIf {
         b_eff: args.batch,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wattrace_analysis::metrics::{MetricRow, catalogue};
 use wattrace_analysis::{Metric, Value, ValueKind};
-use wattrace_schema::{Reason, RunManifest};
+use wattrace_schema::{Reason, RunManifest, Unit};
 
 use crate::record::{RunRecord, flag_codes, run_order};
 use crate::table::{ResultTable, TableBuilder};
@@ -70,6 +70,24 @@ fn identity<'rows, 'record>(table: Rows<'rows, 'record>) -> Rows<'rows, 'record>
         )
         .text("block", "Time block of a repeat.", of(|run| run.block.as_deref()))
         .boolean("synthetic", "Whether the run is simulated.", of(|run| Some(run.synthetic)))
+        .count(
+            "initial_cohort",
+            Unit::Count,
+            "Requests active at the start of a draining run.",
+            of(|run| run.initial_cohort.map(u64::from)),
+        )
+        .number(
+            "weight_bytes_per_iteration",
+            Unit::Byte,
+            "M_w: weights of the model that one iteration reads.",
+            of(|run| run.model.weight_bytes_per_iteration().ok()),
+        )
+        .number(
+            "kv_bytes_per_token",
+            Unit::Byte,
+            "K_KV: keys and values of one token of history.",
+            of(|run| run.model.kv_bytes_per_token().ok()),
+        )
 }
 
 fn column<'rows, 'record>(

@@ -51,7 +51,7 @@ fn runs_hold_every_metric_in_order_of_run_ids() {
     assert_eq!(numbers(&table, "node_j_per_token"), [Some(3.0), None, None]);
     let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
     let metrics: Vec<&str> = catalogue().iter().map(|metric| metric.name).collect();
-    assert_eq!(names[13..names.len() - 4], metrics);
+    assert_eq!(names[16..names.len() - 4], metrics);
 }
 
 #[test]
