@@ -41,6 +41,15 @@ fn an_archive_and_its_results_are_fitted_alike() {
         of_results.stdout
     );
     assert_eq!(of_archive.stdout, of_results.stdout);
+    // The model holds from no history on, and says how far that is from what was measured.
+    let none = ["--setting", setting, "--batch", "12", "--history", "0", "--force"];
+    let ended = over("predict", &results, &none);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("extrapolated: "), "{}", ended.stdout);
+    let negative =
+        over("predict", &results, &["--setting", setting, "--batch", "12", "--history=-1"]);
+    assert_eq!(negative.code, 2, "{negative:?}");
+    assert!(negative.stderr.contains("expected a number, zero or more"), "{}", negative.stderr);
 }
 
 #[test]

@@ -201,8 +201,8 @@ pub(crate) struct Predict {
     /// Effective batch: tokens per iteration
     #[arg(long, value_name = "B", value_parser = positive)]
     pub(crate) batch: f64,
-    /// Mean attention history of a token, in tokens
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    /// Mean attention history of a token, in tokens; 0 for a first token without a prompt
+    #[arg(long, value_name = "TOKENS", value_parser = not_negative)]
     pub(crate) history: f64,
     /// Time per token, ms; without it the fitted step-time law is used
     #[arg(long, value_name = "MS", value_parser = positive)]
@@ -294,6 +294,13 @@ fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("expected a number above zero".into()),
+    }
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("expected a number, zero or more".into()),
     }
 }
 
