@@ -116,18 +116,14 @@ fn unequal_specs_and_vendors_are_refused_unless_asked_for() {
     let (production, candidate) = (sweeps(&production), sweeps(&candidate));
     let (first, second) = (subject(&production[0]), subject(&candidate[0]));
     let refused = compare(&first, &second, Allowed::default(), 1).unwrap_err();
-    insta::assert_snapshot!(refused, @r#"
-    "production" and "candidate" were not measured under one spec (5bec and 0000); allow unequal specs to compare them all the same, labelled so
-    "#);
+    insta::assert_snapshot!(refused, @r#""production" and "candidate" were not measured under one spec (5bec and 0000); allow unequal specs to compare them all the same, labelled so"#);
     let asked = Allowed { unequal_specs: true, cross_vendor: false };
     let rows = compare(&first, &second, asked, 1).unwrap();
     assert!(rows.iter().all(|row| row.flags.contains(Flag::UnequalSpecs)));
 
     let second = Subject { vendor: Some("amd"), accelerator: Some("MI355X"), ..second };
     let refused = compare(&first, &second, asked, 1).unwrap_err();
-    insta::assert_snapshot!(refused, @r#"
-    "production" runs on H200 and "candidate" on MI355X, which are not known to be of one vendor; allow cross-vendor to compare them all the same, labelled so
-    "#);
+    insta::assert_snapshot!(refused, @r#""production" runs on H200 and "candidate" on MI355X, which are not known to be of one vendor; allow cross-vendor to compare them all the same, labelled so"#);
     let asked = Allowed { unequal_specs: true, cross_vendor: true };
     let rows = compare(&first, &second, asked, 1).unwrap();
     assert!(rows.iter().all(|row| row.flags.contains(Flag::CrossVendor)));

@@ -55,9 +55,7 @@ fn qwen2_5_7b_at_batch_12_and_10240_tokens_of_history() {
     assert_close(traffic.steps_per_s, 125.0);
     assert_close(traffic.mean_batch, 12.0);
     assert_close(traffic.mean_history_tokens, 10_240.0);
-    insta::assert_snapshot!(traffic, @r#"
-    (14.1412 GB weights + 7.0464 GB keys and values) x 125.000 steps/s / 4000.0 GB/s = 0.6621
-    "#);
+    insta::assert_snapshot!(traffic, @r#"(14.1412 GB weights + 7.0464 GB keys and values) x 125.000 steps/s / 4000.0 GB/s = 0.6621"#);
 }
 
 #[test]
@@ -66,9 +64,7 @@ fn more_than_memory_can_deliver_is_an_error_in_the_inputs() {
     run.steps = Some(steps(10, 125, 12, 10_240));
     let measured = measure(&run, &rules());
     assert_eq!(measured.mbu.value, Err(Reason::MbuAboveOne));
-    insta::assert_snapshot!(measured.traffic.unwrap(), @r#"
-    (14.1412 GB weights + 7.0464 GB keys and values) x 125.000 steps/s / 2000.0 GB/s = 1.3242, which no memory can deliver: check the geometry in run.json (model.*), the steps (history_tokens, iterations, active_experts) and hardware.hbm_bandwidth_gb_s
-    "#);
+    insta::assert_snapshot!(measured.traffic.unwrap(), @r#"(14.1412 GB weights + 7.0464 GB keys and values) x 125.000 steps/s / 2000.0 GB/s = 1.3242, which no memory can deliver: check the geometry in run.json (model.*), the steps (history_tokens, iterations, active_experts) and hardware.hbm_bandwidth_gb_s"#);
 }
 
 #[test]
