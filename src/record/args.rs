@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use wattrace_record::DEFAULT_FLUSH_S;
 use wattrace_record::http::Address;
 use wattrace_record::proxy::ProxyRoute;
 use wattrace_record::source::SourceSpecification;
@@ -26,7 +25,7 @@ use crate::command::proxy::ProxyCommand;
       --requests prompts.jsonl --concurrency 16          requests to a running service, and its power
   wattrace-record convert archive/run-4                  finish a run that was cut off
 
-Exit codes: 0 done, or the exit code of the command that was run; 1 done, but something was lost; 2 bad
+Exit codes: that of the command that was run unless it is 0; 0 done; 1 done, but something was lost; 2 bad
 usage, or the run could not be recorded; 3 nothing to convert; 130 interrupted (the run is written).")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -38,7 +37,7 @@ pub(crate) struct Cli {
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Shared {
-    /// Print no progress and no warnings
+    /// Print no progress and no warnings, but what of the run was lost
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     /// Print what was recorded as JSON on standard output
@@ -92,7 +91,7 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "FILE")]
     pub(crate) describe: Option<PathBuf>,
     /// Seconds between writes to disk: what may be lost when the recorder is killed
-    #[arg(long, value_name = "S", default_value = DEFAULT_FLUSH_S, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "20", value_parser = seconds)]
     pub(crate) flush: Duration,
     /// Free space to leave on the disk, MiB; the recording ends cleanly before it is used up
     #[arg(long, value_name = "MIB", default_value_t = 256)]
@@ -257,5 +256,21 @@ fn interval(text: &str) -> Result<(String, f64), String> {
             Ok((name.to_owned(), interval_ms))
         }
         _ => Err(expected.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_help_says_of_writes_is_what_the_library_does() {
+        let words = ["wattrace-record", "attach", "--out", "archive/run"];
+        match Cli::parse_from(words).command {
+            Command::Attach(attach) => {
+                assert_eq!(attach.recording.flush, wattrace_record::DEFAULT_FLUSH);
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

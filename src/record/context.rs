@@ -145,13 +145,13 @@ impl Context {
         notes.count += 1;
     }
 
-    /// Notes that something of the run is missing, which whoever recorded it is also told at the end.
-    pub fn note_loss(&self, text: String) {
-        lock(&self.losses).push(text.clone());
-        self.note(text);
+    /// Says that something of the run is missing, once for each cause: it goes into the run's notes, and whoever
+    /// recorded the run is told at the end.
+    pub fn lose(&self, text: String) {
+        lock(&self.losses).push(text);
     }
 
-    /// What is missing, as far as it was noted since the last time.
+    /// What is missing, as far as it was said since the last time.
     #[must_use]
     pub fn take_losses(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.losses))

@@ -29,6 +29,6 @@ pub use context::{Context, FailureCount};
 pub use cost::Cost;
 pub(crate) use cost::HelperCpu;
 pub use describe::{Description, DescriptionError};
-pub use recording::{DEFAULT_FLUSH_S, OpenSources, RecordError, Recording, RecordingOptions};
+pub use recording::{DEFAULT_FLUSH, OpenSources, RecordError, Recording, RecordingOptions};
 pub use sink::{Closed, Rows, Sink};
 pub use stop::Stop;

@@ -56,9 +56,9 @@ pub struct RecordingOptions {
     pub command: String,
 }
 
-/// Seconds between writes to disk unless the user says otherwise, as the command line shows them. A write costs
-/// as much processor time as some forty reads, whatever it holds.
-pub const DEFAULT_FLUSH_S: &str = "20";
+/// Time between writes to disk unless the user says otherwise. A write takes milliseconds of processor time
+/// however little it holds, so that more frequent ones would cost about as much as reading does.
+pub const DEFAULT_FLUSH: Duration = Duration::from_secs(20);
 
 /// Why a recording does not start, or did not become a run.
 #[derive(Debug, thiserror::Error)]
@@ -225,7 +225,7 @@ impl Recording {
                 if catch_unwind(AssertUnwindSafe(|| sampler.run())).is_err() {
                     of_thread.count_failure(&name, "", "the thread that read it panicked");
                     let text = format!("{name} was not read to the end: its thread panicked");
-                    of_thread.note_loss(text);
+                    of_thread.lose(text);
                 }
             })?;
             samplers.push((id, handle));
@@ -362,7 +362,7 @@ impl Recording {
                 return handle.join().is_ok();
             }
             self.context.count_failure(name, "", "its thread did not end");
-            self.context.note_loss(format!(
+            self.context.lose(format!(
                 "{name} did not end within {} s of the end of the recording; what it read last is missing",
                 LONGEST_END.as_secs()
             ));
@@ -374,8 +374,7 @@ impl Recording {
         }
         for (name, follower) in self.followers {
             if !end(&name, follower) {
-                let text = "a log or an answer stopped the thread that read it";
-                self.context.note_loss(text.to_owned());
+                self.context.lose(format!("{name} was not read to the end: its thread panicked"));
             }
         }
         self.context.sink.close();
@@ -386,9 +385,7 @@ impl Recording {
             .expect("only the writer had a share of the store, and it has ended")
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut joined = store.finish(self.context.clock.now())?;
-        joined.losses.extend(self.context.take_losses());
-        Ok(joined)
+        Ok(store.finish(self.context.clock.now())?)
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {

@@ -160,7 +160,7 @@ impl Sampler {
         }
         let silent = self.devices.iter().flatten().filter(|device| !device.has_value);
         for SampledDevice { source, name, .. } in silent {
-            self.context.note_loss(format!(
+            self.context.lose(format!(
                 "{source} {name} gave neither power nor energy in the whole recording; \
                  recorder_cost.failures says why"
             ));

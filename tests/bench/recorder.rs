@@ -23,7 +23,7 @@ use wattrace_record::source::{
 };
 use wattrace_record::store::{RunPath, Stage, Store, convert};
 use wattrace_record::{
-    Context, Cost, DEFAULT_FLUSH_S, Description, Recording, RecordingOptions, Stop,
+    Context, Cost, DEFAULT_FLUSH, Description, Recording, RecordingOptions, Stop,
 };
 use wattrace_schema::{
     Hardware, Model, Reading as ReadingKind, RequestStage, RequestStatus, RunKind, RunManifest,
@@ -70,7 +70,7 @@ fn number_of(variable: &str, otherwise: f64) -> f64 {
 }
 
 fn flush_s() -> u64 {
-    DEFAULT_FLUSH_S.parse().unwrap()
+    DEFAULT_FLUSH.as_secs()
 }
 
 /// What the machine takes for waking as often, without anything that is read or kept: the share of the
@@ -110,7 +110,7 @@ fn record(seconds: u64, with_requests: bool) {
         metrics_interval: Duration::from_secs(1),
         proxies: Vec::new(),
         description: Description::default(),
-        flush: Duration::from_secs(flush_s()),
+        flush: DEFAULT_FLUSH,
         keep_free_bytes: 0,
         command: "bench".to_owned(),
     };

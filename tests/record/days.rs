@@ -245,6 +245,21 @@ fn damage(path: &Path) {
 }
 
 #[test]
+fn what_is_missing_is_in_the_run_and_said_also_where_convert_makes_it() {
+    let mut driven = Driven::new();
+    driven.flush();
+    let text = "bmc node gave neither power nor energy";
+    // However many notes there were before.
+    (0..2000).for_each(|number| driven.context.note(format!("note {number}")));
+    driven.context.lose(text.to_owned());
+    driven.flush();
+    let (place, losses) = driven.convert();
+    assert_eq!(losses, [text]);
+    let notes = place.run("run").manifest.provenance.notes;
+    assert_eq!(notes.iter().filter(|note| *note == text).count(), 1);
+}
+
+#[test]
 fn a_suspended_machine_leaves_a_gap_and_is_said() {
     let mut driven = Driven::new();
     (0..3).for_each(|_| driven.flush());

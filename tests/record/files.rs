@@ -219,8 +219,13 @@ fn a_run_that_is_finished_already_is_said_to_be() {
     let output = place.output(&attach(&["{}/archive/run", "--seconds", "0.3"]));
     assert!(output.status.success(), "{}", place.stderr(&output));
     for name in ["{}/archive/run", "{}/archive/run.partial"] {
+        // What a kill left while the unfinished run was removed goes now.
+        let left = place.path("archive/.run.retired");
+        fs::create_dir_all(left.join("logs")).unwrap();
+        fs::write(left.join("journal.jsonl"), "{}").unwrap();
         let output = place.output(&["convert", name]);
         assert_eq!(output.status.code(), Some(3));
+        assert!(!left.exists());
         insta::allow_duplicates! {
             insta::assert_snapshot!(place.stderr(&output), @r#"error: "{}/archive/run" is finished already; there is nothing to convert"#);
         }

@@ -151,11 +151,11 @@ fn a_command_that_is_not_there_is_said() {
 }
 
 #[test]
-fn a_second_signal_kills_a_service_that_does_not_end() {
+fn a_second_ctrl_c_kills_a_service_that_does_not_end() {
     let place = Place::with_calm_boards();
     let service = "trap 'echo asked > {}/asked' TERM; echo > {}/up; while :; do sleep 0.05; done";
     let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", service]);
-    let child = place.record(&words).spawn().unwrap();
+    let mut child = place.record(&words).spawn().unwrap();
     let journal = place.path("archive/run.partial/journal.jsonl");
     wait_until("the formal window began", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
@@ -163,15 +163,68 @@ fn a_second_signal_kills_a_service_that_does_not_end() {
     wait_until("the service would not end", || place.path("up").exists());
     signal(&child, Signal::INT);
     wait_until("the service was asked to end", || place.path("asked").exists());
-    signal(&child, Signal::INT);
+    // One that comes right after the first is the same request; in the end one counts.
+    wait_until("the recorder ended", || {
+        signal(&child, Signal::INT);
+        child.try_wait().unwrap().is_some()
+    });
     let output = child.wait_with_output().unwrap();
     let said = place.stderr(&output);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    let killed = "warning: COMMAND was killed, since Ctrl-C came while it shut down";
+    assert!(said.contains("Ctrl-C again kills COMMAND"), "{said}");
+    let killed = "warning: COMMAND was killed, since Ctrl-C came again while it shut down";
     assert!(said.contains(killed), "{said}");
-    // The release is waited for all the same.
     let stages = place.run("run").manifest.stages;
-    assert!(stages.process_exit.is_some() && stages.monitor_end > stages.process_exit);
+    assert!(stages.process_exit.is_some() && stages.monitor_end >= stages.process_exit);
+}
+
+/// A service that takes its time to end, and says when it has.
+const SLOW_SERVICE: &str = "trap 'echo > {}/asked; sleep 0.7; echo > {}/bye; exit 0' TERM; echo > {}/up; \
+                            while :; do sleep 0.05; done";
+
+#[test]
+fn signals_that_come_together_are_one_request_to_end() {
+    let place = Place::with_calm_boards();
+    let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", SLOW_SERVICE]);
+    let child = place.record(&words).spawn().unwrap();
+    let journal = place.path("archive/run.partial/journal.jsonl");
+    wait_until("the formal window began", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
+    });
+    wait_until("the service is up", || place.path("up").exists());
+    // So does a terminal that is closed, more or less.
+    for together in [Signal::HUP, Signal::INT, Signal::TERM, Signal::HUP] {
+        signal(&child, together);
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = place.stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(place.path("bye").exists() && !said.contains("killed, since"), "{said}");
+    assert!(!said.contains("cut short"), "the release is waited for: {said}");
+}
+
+#[test]
+fn a_first_signal_lets_a_service_that_is_ending_end() {
+    for signal_of_user in [Signal::INT, Signal::TERM] {
+        let place = Place::with_calm_boards();
+        let words = run_words(&[
+            "--ready-command",
+            "test -e {}/up",
+            "--formal-seconds",
+            "0.1",
+            "--",
+            "sh",
+            "-c",
+            SLOW_SERVICE,
+        ]);
+        let child = place.record(&words).spawn().unwrap();
+        wait_until("the service was asked to end", || place.path("asked").exists());
+        signal(&child, signal_of_user);
+        let output = child.wait_with_output().unwrap();
+        let said = place.stderr(&output);
+        assert_eq!(output.status.code(), Some(130), "{said}");
+        assert!(place.path("bye").exists() && !said.contains("killed, since"), "{said}");
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn wait(events: &Receiver<Event>, deadline: Option<Instant>, pid: Option<Pid>) -
             Some(time) => events.recv_timeout(time),
         };
         match event {
-            Ok(Event::Interrupted) => return true,
+            Ok(Event::Interrupted { .. }) => return true,
             Ok(Event::RecordingFailed) | Err(RecvTimeoutError::Disconnected) => return false,
             Ok(Event::Exited { .. }) => (),
             Err(RecvTimeoutError::Timeout) => {

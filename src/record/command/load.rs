@@ -228,7 +228,7 @@ pub(crate) fn run(args: &LoadCommand, shared: &Shared) -> Result<u8, Failure> {
         }
         let left = steps.len() - number - 1;
         // What ended one recording early, such as a full disk, would end the next.
-        if !outcome.joined.losses.is_empty() && left > 0 {
+        if outcome.joined.ended_early && left > 0 {
             to_stderr(&format!("warning: {left} further runs were not begun"));
             break;
         }

@@ -11,6 +11,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -184,6 +185,9 @@ fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
     Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for SNMP: {problem}"))?)
 }
 
+/// Signals that come within this time after one are the same request to end.
+const ONE_REQUEST: Duration = Duration::from_secs(1);
+
 /// Sends what asks the program to end as an event. A signal that whoever started the program told it to
 /// ignore stays ignored: `nohup` does so, that the recording outlives its terminal.
 fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
@@ -202,13 +206,19 @@ fn forward_signals(sender: Sender<Event>) -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot wait for SIGXFSZ")?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(
         move || {
-            for _ in signals.forever() {
+            let mut last = None::<Instant>;
+            for signal in signals.forever() {
                 if ENDS_AT_ONCE.load(Ordering::SeqCst) {
                     to_stderr("interrupted while the power sources were being opened");
                     #[expect(clippy::exit, reason = "the main thread waits for an answer")]
                     std::process::exit(Exit::Interrupted.code().into());
                 }
-                if sender.send(Event::Interrupted).is_err() {
+                // A terminal that is closed, `timeout` and others send several signals that mean one thing.
+                if last.is_some_and(|last| last.elapsed() < ONE_REQUEST) {
+                    continue;
+                }
+                last = Some(Instant::now());
+                if sender.send(Event::Interrupted { by_ctrl_c: signal == SIGINT }).is_err() {
                     return;
                 }
             }

@@ -24,8 +24,11 @@ use process::{Group, NOWHERE, next_number, shell};
 /// What the lifecycle waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The user asks to end: Ctrl-C or SIGTERM.
-    Interrupted,
+    /// The user asks to end: Ctrl-C, or SIGTERM and alike.
+    Interrupted {
+        /// Whether by Ctrl-C.
+        by_ctrl_c: bool,
+    },
     /// The recording can no longer be written.
     RecordingFailed,
     /// A command, or the sending of requests, has ended.
@@ -91,7 +94,9 @@ pub struct Outcome {
 /// Why the procedure goes on to the shutdown before its time.
 #[derive(Debug)]
 enum Cut {
-    Interrupted,
+    Interrupted {
+        by_ctrl_c: bool,
+    },
     RecordingFailed,
     /// The service ended before it should.
     Exited(ExitReason),
@@ -108,6 +113,9 @@ impl From<StoreError> for Cut {
         Self::Store(error)
     }
 }
+
+/// Said to whoever pressed it once.
+const CTRL_C_AGAIN: &str = "Ctrl-C again kills COMMAND";
 
 /// Time between looks at the release of power and memory.
 const RELEASE_POLL: Duration = Duration::from_millis(100);
@@ -138,7 +146,7 @@ pub fn run(
         was_interrupted: false,
     };
     let cut = procedure.measure().err();
-    procedure.was_interrupted = matches!(cut, Some(Cut::Interrupted));
+    procedure.was_interrupted = matches!(cut, Some(Cut::Interrupted { .. }));
     let mut failures = Vec::new();
     let mut service_exit = None;
     match cut {
@@ -149,7 +157,10 @@ pub fn run(
         Some(Cut::Finished(reason)) => service_exit = Some(reason),
         Some(Cut::Failed(message)) => failures.push(message),
         Some(Cut::Store(error)) => say(&format!("warning: {error}")),
-        Some(Cut::Interrupted | Cut::RecordingFailed) | None => (),
+        Some(Cut::Interrupted { by_ctrl_c: true }) if procedure.service.is_some() => {
+            say(CTRL_C_AGAIN);
+        }
+        Some(Cut::Interrupted { .. } | Cut::RecordingFailed) | None => (),
     }
     failures.extend(procedure.end(service_exit.is_some()));
     let (formal_code, was_interrupted) = (procedure.formal_code, procedure.was_interrupted);
@@ -366,7 +377,7 @@ impl Procedure<'_> {
             };
             match event {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
-                Ok(Event::Interrupted) => return Err(Cut::Interrupted),
+                Ok(Event::Interrupted { by_ctrl_c }) => return Err(Cut::Interrupted { by_ctrl_c }),
                 Ok(Event::RecordingFailed) => return Err(Cut::RecordingFailed),
                 Ok(Event::Exited { number, reason }) if Some(number) == service => {
                     return Err(Cut::Exited(reason));
@@ -394,24 +405,32 @@ impl Procedure<'_> {
             return failures;
         };
         if !has_exited {
-            (self.say)("shutdown (Ctrl-C kills COMMAND)");
+            (self.say)("shutdown");
             let (mut is_hastened, mut has_failed) = (false, false);
+            let mut was_interrupted = self.was_interrupted;
             let ended = service.end(self.plan.shutdown_wait, || {
                 match self.events.try_recv() {
-                    Ok(Event::Interrupted) => is_hastened = true,
+                    // The first one asks for what is going on anyway.
+                    Ok(Event::Interrupted { by_ctrl_c }) => {
+                        is_hastened |= was_interrupted && by_ctrl_c;
+                        was_interrupted = true;
+                        if by_ctrl_c && !is_hastened {
+                            (self.say)(CTRL_C_AGAIN);
+                        }
+                    }
                     Ok(Event::RecordingFailed) => has_failed = true,
                     Ok(Event::Exited { .. }) | Err(_) => (),
                 }
                 is_hastened
             });
-            self.was_interrupted |= is_hastened;
+            self.was_interrupted = was_interrupted;
             if has_failed {
                 // It cuts the wait for the release short. The receiver is this procedure's own.
                 let _ = self.sender.send(Event::RecordingFailed);
             }
             if !ended && is_hastened {
-                failures
-                    .push("COMMAND was killed, since Ctrl-C came while it shut down".to_owned());
+                let text = "COMMAND was killed, since Ctrl-C came again while it shut down";
+                failures.push(text.to_owned());
             } else if !ended {
                 let seconds = self.plan.shutdown_wait.as_secs_f64();
                 failures.push(format!("COMMAND did not end within {seconds} s and was killed"));
@@ -457,8 +476,8 @@ impl Procedure<'_> {
                 return Some(format!("power was not back at idle {seconds} s after the end"));
             }
             let cut = self.wait(RELEASE_POLL, None).err();
-            if matches!(cut, Some(Cut::Interrupted | Cut::RecordingFailed)) {
-                self.was_interrupted |= matches!(cut, Some(Cut::Interrupted));
+            if matches!(cut, Some(Cut::Interrupted { .. } | Cut::RecordingFailed)) {
+                self.was_interrupted |= matches!(cut, Some(Cut::Interrupted { .. }));
                 return Some("the wait for the release was cut short".to_owned());
             }
         }

@@ -22,6 +22,8 @@ pub struct Joined {
     pub manifest: RunManifest,
     /// Whether the recording had been cut off.
     pub was_cut_off: bool,
+    /// Whether it had to end before its time, since it could not be written on.
+    pub ended_early: bool,
     /// What was lost: an early end, segments that could not be read, damaged lines, devices without a value.
     pub losses: Vec<String>,
 }
@@ -36,6 +38,7 @@ pub fn convert(path: &RunPath) -> Result<Joined, StoreError> {
     let journal = folder.join(JOURNAL);
     let file = File::open(&journal).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound if finished_manifest(path).is_some() => {
+            remove_retired(path);
             StoreError::Finished { path: path.run() }
         }
         std::io::ErrorKind::NotFound => StoreError::NoRecording { path: folder.clone() },
@@ -64,6 +67,7 @@ pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
     losses.extend(
         recorded.ended_early.iter().map(|cause| format!("the recording ended early: {cause}")),
     );
+    losses.extend(recorded.losses.iter().cloned());
     let segments = usable_segments(&folder, &recorded, &mut losses)?;
     if segments.is_empty() {
         return Err(StoreError::Empty { path: folder });
@@ -76,7 +80,8 @@ pub(crate) fn join(path: &RunPath) -> Result<Joined, StoreError> {
         write_run(path, &folder, &segments, manifest)?;
     }
     let manifest = finished_manifest(path).ok_or(StoreError::NoRecording { path: path.run() })?;
-    Ok(Joined { run: path.run(), manifest, was_cut_off: recorded.end.is_none(), losses })
+    let (was_cut_off, ended_early) = (recorded.end.is_none(), recorded.ended_early.is_some());
+    Ok(Joined { run: path.run(), manifest, was_cut_off, ended_early, losses })
 }
 
 /// Segments by table, in the order in which they were written.
@@ -292,12 +297,28 @@ fn sync(folder: &Path) -> Result<(), StoreError> {
 /// there is either a whole unfinished run or none.
 fn retire(path: &RunPath) -> Result<(), StoreError> {
     let folder = path.partial();
-    let retired = path.archive.join(format!(".{}.retired", path.run_id));
+    let retired = retired(path);
     if fs::symlink_metadata(&retired).is_ok() {
         remove(&retired)?;
     }
     fs::rename(&folder, &retired).map_err(StoreError::io("rename", &folder))?;
     remove(&retired)
+}
+
+/// What the folder of a run that is finished is called while it is removed.
+fn retired(path: &RunPath) -> PathBuf {
+    path.archive.join(format!(".{}.retired", path.run_id))
+}
+
+/// Removes what was left of such a folder when its removal was cut off, unless that still goes on.
+fn remove_retired(path: &RunPath) {
+    let retired = retired(path);
+    let is_in_use =
+        File::open(retired.join(JOURNAL)).is_ok_and(|file| journal::lock(&file).is_err());
+    if !is_in_use {
+        // Nothing depends on it, and the next attempt may succeed.
+        let _ = fs::remove_dir_all(retired);
+    }
 }
 
 /// Names of the raw logs that have something in them, sorted.

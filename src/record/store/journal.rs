@@ -77,6 +77,8 @@ pub(crate) enum Entry {
     Cost(Cost),
     /// A sentence for `provenance.notes`.
     Note { text: String },
+    /// A sentence about something of the run that is missing.
+    Loss { text: String },
     /// The recording had to end before its time.
     EndedEarly { cause: String },
     /// The recording ended in order; no row is missing.
@@ -140,6 +142,7 @@ pub(crate) struct Recorded {
     pub(crate) failures: Vec<FailureCount>,
     pub(crate) cost: Option<Cost>,
     pub(crate) notes: Vec<String>,
+    pub(crate) losses: Vec<String>,
     pub(crate) ended_early: Option<String>,
     pub(crate) end: Option<TimestampNs>,
     /// Lines that could not be read.
@@ -172,6 +175,7 @@ pub(crate) fn read(mut journal: impl BufRead) -> io::Result<Option<Recorded>> {
         failures: Vec::new(),
         cost: None,
         notes: Vec::new(),
+        losses: Vec::new(),
         ended_early: None,
         end: None,
         damaged_lines: 0,
@@ -219,6 +223,7 @@ impl Recorded {
             }
             Entry::Cost(cost) => self.cost = Some(cost),
             Entry::Note { text } => self.notes.push(text),
+            Entry::Loss { text } => self.losses.push(text),
             Entry::EndedEarly { cause } => self.ended_early = Some(cause),
             Entry::End { t } => self.end = Some(t),
         }

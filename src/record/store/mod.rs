@@ -308,6 +308,9 @@ impl Store {
         for text in context.take_notes() {
             self.append(&Entry::Note { text })?;
         }
+        for text in context.take_losses() {
+            self.append(&Entry::Loss { text })?;
+        }
         self.append(&Entry::Cost(cost))?;
         self.sync()
     }

@@ -198,8 +198,8 @@ impl TableWriter {
         Self::at(table, path, (SEGMENT_ROW_GROUP_ROWS, SPARING_ROW_GROUP_LIST_ITEMS))
     }
 
-    /// A writer of a segment that is merged with others within minutes: processor time counts, size
-    /// does not.
+    /// A writer of a segment that is soon merged with others, or joined at the end: processor time counts,
+    /// size does not.
     pub(super) fn brief_segment(table: &'static Table, path: PathBuf) -> Self {
         Self { is_brief: true, ..Self::segment(table, path) }
     }
