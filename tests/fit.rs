@@ -53,6 +53,30 @@ fn an_archive_and_its_results_are_fitted_alike() {
 }
 
 #[test]
+fn a_run_that_could_not_be_read_is_said_over_results_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, results) = (folder.path().join("archive"), folder.path().join("results"));
+    for run in std::fs::read_dir(sample_archive().join("decode")).unwrap() {
+        let run = run.unwrap();
+        let copy = archive.join(run.file_name());
+        std::fs::create_dir_all(&copy).unwrap();
+        for file in std::fs::read_dir(run.path()).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+            }
+        }
+    }
+    std::fs::write(archive.join("7b-b4-h4096-1/power.parquet"), "not what it was").unwrap();
+    let words = ["analyze".as_ref(), archive.as_os_str(), "--out".as_ref(), results.as_os_str()];
+    assert_eq!(wattrace(words).code, 1);
+    let [of_archive, of_results] =
+        [&archive, &results].map(|input| over("fit", input, &["--json"]));
+    assert!(of_archive.stderr.contains("run \"7b-b4-h4096-1\": "), "{}", of_archive.stderr);
+    assert_eq!(of_results.stderr, of_archive.stderr);
+    assert!(of_results.stdout == of_archive.stdout && of_results.code == of_archive.code);
+}
+
+#[test]
 fn results_of_serving_runs_alone_have_nothing_to_fit() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results");

@@ -57,6 +57,21 @@ pub fn stored_observations(results: &Results) -> Result<Vec<Observation>, Report
     Ok(observations)
 }
 
+/// Runs that could not be analysed when the results were made, by id, each with what was wrong.
+///
+/// # Errors
+/// When the table `runs` is missing or changed.
+pub fn stored_failures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
+    let runs = results.table("runs")?;
+    let mut failures = Vec::new();
+    for run in (0..runs.rows).map(|row| StoredRow::new(&runs, row)) {
+        if let Some(error) = run.optional_text("error")? {
+            failures.push((run.text("run_id")?, error.to_owned()));
+        }
+    }
+    Ok(failures)
+}
+
 /// Why runs are in no fit, by id.
 fn exclusions(table: &StoredTable) -> Result<BTreeMap<String, Reason>, ReportError> {
     let rows = (0..table.rows).map(|row| StoredRow::new(table, row));

@@ -322,7 +322,11 @@ impl StoredTable {
             .iter()
             .find(|column| column.name == name)
             .map(|column| &column.values)
-            .ok_or_else(|| self.column_error(name, "missing", "a column of the table"))
+            .ok_or_else(|| {
+                let expected = "a column of the table; run `wattrace analyze` again if an earlier version \
+                                made these results";
+                self.column_error(name, "missing", expected)
+            })
     }
 
     /// The values of a column of text.

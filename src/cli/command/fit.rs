@@ -9,7 +9,7 @@ use wattrace_analysis::model::{
     form_report, setting_report,
 };
 use wattrace_report::tables::model_tables;
-use wattrace_report::{Results, stored_observations};
+use wattrace_report::{Results, stored_failures, stored_observations};
 use wattrace_schema::Reason;
 
 use crate::args::{self, Fit};
@@ -66,6 +66,9 @@ pub(crate) fn fit_of(
 ) -> Result<ModelAnalysis, Failure> {
     let observations = if is_results(input) {
         let results = Results::open(input).map_err(Failure::no_input)?;
+        for (run_id, error) in stored_failures(&results).map_err(Failure::no_input)? {
+            output.error(&format!("run \"{run_id}\": {error}"));
+        }
         stored_observations(&results).map_err(Failure::no_input)?
     } else {
         let mut observations = Vec::new();

@@ -185,8 +185,9 @@ fn snmp_login(args: &args::Recording) -> Result<Option<SnmpLogin>, Failure> {
     Ok(login.map_err(|problem| anyhow::anyhow!("the log-in for SNMP: {problem}"))?)
 }
 
-/// Signals that come within this time after one are the same request to end.
-const ONE_REQUEST: Duration = Duration::from_secs(1);
+/// Signals that come within this time after one are the same request to end; nobody presses Ctrl-C twice as
+/// fast and means it.
+const ONE_REQUEST: Duration = Duration::from_millis(300);
 
 /// Sends what asks the program to end as an event. A signal that whoever started the program told it to
 /// ignore stays ignored: `nohup` does so, that the recording outlives its terminal.

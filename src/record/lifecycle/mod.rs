@@ -144,6 +144,7 @@ pub fn run(
         service: None,
         formal_code: None,
         was_interrupted: false,
+        was_ctrl_c: false,
     };
     let cut = procedure.measure().err();
     procedure.was_interrupted = matches!(cut, Some(Cut::Interrupted { .. }));
@@ -158,6 +159,7 @@ pub fn run(
         Some(Cut::Failed(message)) => failures.push(message),
         Some(Cut::Store(error)) => say(&format!("warning: {error}")),
         Some(Cut::Interrupted { by_ctrl_c: true }) if procedure.service.is_some() => {
+            procedure.was_ctrl_c = true;
             say(CTRL_C_AGAIN);
         }
         Some(Cut::Interrupted { .. } | Cut::RecordingFailed) | None => (),
@@ -185,6 +187,8 @@ struct Procedure<'a> {
     service: Option<Group>,
     formal_code: Option<u8>,
     was_interrupted: bool,
+    /// Whether Ctrl-C was pressed, which a second one hastens.
+    was_ctrl_c: bool,
 }
 
 impl Procedure<'_> {
@@ -407,14 +411,15 @@ impl Procedure<'_> {
         if !has_exited {
             (self.say)("shutdown");
             let (mut is_hastened, mut has_failed) = (false, false);
-            let mut was_interrupted = self.was_interrupted;
+            let (mut was_interrupted, mut was_ctrl_c) = (self.was_interrupted, self.was_ctrl_c);
             let ended = service.end(self.plan.shutdown_wait, || {
                 match self.events.try_recv() {
                     // The first one asks for what is going on anyway.
                     Ok(Event::Interrupted { by_ctrl_c }) => {
-                        is_hastened |= was_interrupted && by_ctrl_c;
                         was_interrupted = true;
-                        if by_ctrl_c && !is_hastened {
+                        is_hastened |= was_ctrl_c && by_ctrl_c;
+                        if by_ctrl_c && !was_ctrl_c {
+                            was_ctrl_c = true;
                             (self.say)(CTRL_C_AGAIN);
                         }
                     }

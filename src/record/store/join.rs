@@ -302,7 +302,13 @@ fn retire(path: &RunPath) -> Result<(), StoreError> {
         remove(&retired)?;
     }
     fs::rename(&folder, &retired).map_err(StoreError::io("rename", &folder))?;
-    remove(&retired)
+    match remove(&retired) {
+        // A `convert` that saw it has removed it at the same time.
+        Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// What the folder of a run that is finished is called while it is removed.
