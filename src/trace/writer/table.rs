@@ -34,7 +34,7 @@ const ROW_GROUP_ROWS: usize = 1 << 16;
 const ROW_GROUP_LIST_ITEMS: usize = 1 << 22;
 
 /// The same where little memory may be used.
-const SPARING_ROW_GROUP_LIST_ITEMS: usize = 1 << 18;
+const SPARING_ROW_GROUP_LIST_ITEMS: usize = 1 << 16;
 
 /// Rows of a row group of a segment, which is written and merged where little memory may be used.
 const SEGMENT_ROW_GROUP_ROWS: usize = 1 << 13;
