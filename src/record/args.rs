@@ -25,8 +25,8 @@ use crate::command::proxy::ProxyCommand;
       --requests prompts.jsonl --concurrency 16          requests to a running service, and its power
   wattrace-record convert archive/run-4                  finish a run that was cut off
 
-Exit codes: that of the command that was run if it ended by itself and it is not 0; 0 done; 1 done, but something was lost; 2 bad
-usage, or the run could not be recorded; 3 nothing to convert; 130 interrupted (the run is written).")]
+Exit codes: that of the command that was run if it ended by itself and it is not 0; 0 done; 1 done, but
+something was lost; 2 bad usage, or the run could not be recorded; 3 nothing to convert; 130 interrupted (the run is written).")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: Shared,

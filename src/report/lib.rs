@@ -37,7 +37,7 @@ pub use explain::{
     BothMethods, ClaimBeside, DeviceUsed, ExplainError, Explainer, Explanation, Input, MadeBy,
     RowsUsed, WindowUsed, Word,
 };
-pub use observations::{stored_failures, stored_observations};
+pub use observations::{StoredObservations, stored_observations};
 pub use provenance::{Provenance, SyntheticShare};
 pub use record::{RunRecord, run_order};
 pub use results::{

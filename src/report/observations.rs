@@ -11,12 +11,20 @@ use crate::results::{Results, StoredTable};
 use crate::stored_metrics::StoredMetrics;
 use crate::stored_row::StoredRow;
 
-/// The decode and summary runs of a results folder, as they were when it was written. Of runs with one id the
-/// first counts, and a run that could not be analysed does not.
+/// What a results folder holds for the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredObservations {
+    /// Decode and summary runs, as they were when the results were written; of runs with one id, the first.
+    pub observations: Vec<Observation>,
+    /// Runs of any kind that could not be analysed then, by id, each with what was wrong.
+    pub failures: Vec<(String, String)>,
+}
+
+/// Reads what the model sees of the runs of a results folder.
 ///
 /// # Errors
 /// When a table is missing, changed, or does not belong to the others.
-pub fn stored_observations(results: &Results) -> Result<Vec<Observation>, ReportError> {
+pub fn stored_observations(results: &Results) -> Result<StoredObservations, ReportError> {
     let runs = results.table("runs")?;
     let metrics = StoredMetrics::read(results, runs.rows)?;
     // Results of serving runs alone have no tables of the model.
@@ -24,14 +32,17 @@ pub fn stored_observations(results: &Results) -> Result<Vec<Observation>, Report
     let excluded = table("excluded_runs")?.map_or(Ok(BTreeMap::new()), |it| exclusions(&it))?;
     let mut timings = table("step_times")?.map_or(Ok(BTreeMap::new()), |it| step_timings(&it))?;
     let mut seen = BTreeSet::new();
-    let mut observations = Vec::new();
+    let (mut observations, mut failures) = (Vec::new(), Vec::new());
     for row in 0..runs.rows {
         let run = StoredRow::new(&runs, row);
-        let kind = run.optional_text("kind")?;
-        let is_decode = kind.is_some_and(|kind| kind != RunKind::Serving.name());
         let run_id = run.text("run_id")?;
-        let was_analysed = run.optional_text("error")?.is_none();
-        if !is_decode || !was_analysed || !seen.insert(run_id.clone()) {
+        if let Some(error) = run.optional_text("error")? {
+            failures.push((run_id, error.to_owned()));
+            continue;
+        }
+        let kind = run.optional_text("kind")?;
+        let is_serving = kind.is_none_or(|kind| kind == RunKind::Serving.name());
+        if is_serving || !seen.insert(run_id.clone()) {
             continue;
         }
         // What the model's geometry does not give keeps a run out of the fits, and that says why.
@@ -54,29 +65,13 @@ pub fn stored_observations(results: &Results) -> Result<Vec<Observation>, Report
         };
         observations.push(Observation::from_metrics(observed, |name| metrics.get(name, row)));
     }
-    Ok(observations)
-}
-
-/// Runs that could not be analysed when the results were made, by id, each with what was wrong.
-///
-/// # Errors
-/// When the table `runs` is missing or changed.
-pub fn stored_failures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
-    let runs = results.table("runs")?;
-    let mut failures = Vec::new();
-    for run in (0..runs.rows).map(|row| StoredRow::new(&runs, row)) {
-        if let Some(error) = run.optional_text("error")? {
-            failures.push((run.text("run_id")?, error.to_owned()));
-        }
-    }
-    Ok(failures)
+    Ok(StoredObservations { observations, failures })
 }
 
 /// Why runs are in no fit, by id.
 fn exclusions(table: &StoredTable) -> Result<BTreeMap<String, Reason>, ReportError> {
-    let rows = (0..table.rows).map(|row| StoredRow::new(table, row));
     let mut reasons = BTreeMap::new();
-    for row in rows {
+    for row in (0..table.rows).map(|row| StoredRow::new(table, row)) {
         if let Some(reason) = row.optional_text("reason")?.and_then(Reason::from_code) {
             reasons.insert(row.text("run_id")?, reason);
         }

@@ -69,10 +69,6 @@ fn number_of(variable: &str, otherwise: f64) -> f64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-fn flush_s() -> u64 {
-    DEFAULT_FLUSH.as_secs()
-}
-
 /// What the machine takes for waking as often, without anything that is read or kept: the share of the
 /// recorder's processor time that no recorder can save.
 fn wake(seconds: u64) {
@@ -250,7 +246,7 @@ fn record_long(hours: f64, with_requests: bool) {
     let clock: Arc<dyn Clock> = Arc::new(SetClock::default());
     let context = Arc::new(Context::new(clock));
     let path = RunPath::new(&folder.path().join("archive/run")).unwrap();
-    let flush_s = flush_s() as i64;
+    let flush_s = DEFAULT_FLUSH.as_secs() as i64;
     let mut store =
         Store::create(path.clone(), &manifest, context.clock.first(), flush_s as f64, 0).unwrap();
     let punctuality = Arc::new(Mutex::new(Punctuality::default()));

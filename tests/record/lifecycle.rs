@@ -4,7 +4,9 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, is_about_lateness, run_words, signal, wait_until};
+use crate::support::{
+    Place, is_about_lateness, run_words, signal, wait_for_formal_window, wait_until,
+};
 
 /// A service that says when it is ready and ends in order when it is asked to.
 const SERVICE: &str = "trap 'echo bye; exit 9' TERM; echo starting; sleep 0.2; echo 'startup complete'; \
@@ -156,10 +158,7 @@ fn a_second_ctrl_c_kills_a_service_that_does_not_end() {
     let service = "trap 'echo asked > {}/asked' TERM; echo > {}/up; while :; do sleep 0.05; done";
     let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", service]);
     let mut child = place.record(&words).spawn().unwrap();
-    let journal = place.path("archive/run.partial/journal.jsonl");
-    wait_until("the formal window began", || {
-        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
-    });
+    wait_for_formal_window(&place);
     wait_until("the service would not end", || place.path("up").exists());
     signal(&child, Signal::INT);
     wait_until("the service was asked to end", || place.path("asked").exists());
@@ -187,10 +186,7 @@ fn signals_that_come_together_are_one_request_to_end() {
     let place = Place::with_calm_boards();
     let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", SLOW_SERVICE]);
     let child = place.record(&words).spawn().unwrap();
-    let journal = place.path("archive/run.partial/journal.jsonl");
-    wait_until("the formal window began", || {
-        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
-    });
+    wait_for_formal_window(&place);
     wait_until("the service is up", || place.path("up").exists());
     // So does a terminal that is closed, more or less.
     for together in [Signal::HUP, Signal::INT, Signal::TERM, Signal::HUP] {
@@ -234,10 +230,7 @@ fn a_signal_finishes_the_run_and_the_service() {
         let service = format!("echo $$ > {{}}/pid; {SERVICE}");
         let words = run_words(&["--formal-seconds", "1000", "--", "sh", "-c", &service]);
         let child = place.record(&words).spawn().unwrap();
-        let journal = place.path("archive/run.partial/journal.jsonl");
-        wait_until("the formal window began", || {
-            fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
-        });
+        wait_for_formal_window(&place);
         wait_until("the service said who it is", || {
             fs::read_to_string(place.path("pid")).is_ok_and(|text| text.ends_with('\n'))
         });

@@ -12,7 +12,7 @@ use wattrace_record::{Context, Stop};
 use wattrace_trace::StepRow;
 use wattrace_trace::format::{ImportOptions, import};
 
-use crate::support::{Place, is_about_lateness, number_between, run_words, wait_until};
+use crate::support::{Place, is_about_lateness, number_between, run_words, wait_for_formal_window};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -350,10 +350,7 @@ fn attach_reads_only_what_comes_after_it_began() {
         ])
         .spawn()
         .unwrap();
-    let journal = place.path("archive/run.partial/journal.jsonl");
-    wait_until("the recording began", || {
-        fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"formal_start\""))
-    });
+    wait_for_formal_window(&place);
     // Whatever zone the clock shows, a stamp of now is a stamp of now.
     let now = std::process::Command::new("date").arg("+%Y-%m-%d %H:%M:%S").output().unwrap();
     let now = String::from_utf8(now.stdout).unwrap();

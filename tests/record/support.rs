@@ -145,6 +145,15 @@ pub(crate) fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until the run "run" of a place is in its formal window.
+pub(crate) fn wait_for_formal_window(place: &Place) {
+    let journal = place.path("archive/run.partial/journal.jsonl");
+    wait_until("the formal window began", || {
+        let text = std::fs::read_to_string(&journal);
+        text.is_ok_and(|text| text.contains("\"formal_start\""))
+    });
+}
+
 pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }

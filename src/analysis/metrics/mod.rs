@@ -130,6 +130,11 @@ impl MetricRow {
         self.position(name).and_then(|position| self.outcomes[position].as_ref())
     }
 
+    /// A metric by name: its value, or why there is none, and its flags.
+    pub(crate) fn value_and_flags(&self, name: &str) -> Option<(Result<f64, Reason>, FlagSet)> {
+        self.get(name).map(|outcome| (outcome.as_f64(), outcome.flags))
+    }
+
     /// The outcome of a declared metric; `not-applicable` if it was not filled.
     fn outcome(&self, metric: &Metric) -> Outcome {
         self.get(metric.name).copied().unwrap_or(Outcome::missing(Reason::NotApplicable))

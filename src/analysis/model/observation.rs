@@ -150,11 +150,8 @@ impl Observation {
     /// What a run and its metrics say; `None` for a serving run.
     #[must_use]
     pub fn of(run: &Run, metrics: &MetricRow) -> Option<Self> {
-        let metric = |name: &str| {
-            let outcome = metrics.get(name)?;
-            Some((outcome.as_f64(), outcome.flags))
-        };
-        Some(Self::from_metrics(ObservedRun::of(run)?, metric))
+        let observed = ObservedRun::of(run)?;
+        Some(Self::from_metrics(observed, |name| metrics.value_and_flags(name)))
     }
 
     /// The same from metrics by name. A name that `metric` does not know is [`Reason::NotApplicable`].

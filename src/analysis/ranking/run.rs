@@ -101,10 +101,7 @@ impl ServingRun {
         if manifest.kind != RunKind::Serving {
             return None;
         }
-        let values = ServingValues::from_metrics(|name| {
-            let outcome = metrics.get(name)?;
-            Some((outcome.as_f64(), outcome.flags))
-        });
+        let values = ServingValues::from_metrics(|name| metrics.value_and_flags(name));
         Some(Self { identity: RunIdentity::of(manifest), values })
     }
 

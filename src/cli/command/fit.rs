@@ -9,7 +9,7 @@ use wattrace_analysis::model::{
     form_report, setting_report,
 };
 use wattrace_report::tables::model_tables;
-use wattrace_report::{Results, stored_failures, stored_observations};
+use wattrace_report::{Results, stored_observations};
 use wattrace_schema::Reason;
 
 use crate::args::{self, Fit};
@@ -66,10 +66,11 @@ pub(crate) fn fit_of(
 ) -> Result<ModelAnalysis, Failure> {
     let observations = if is_results(input) {
         let results = Results::open(input).map_err(Failure::no_input)?;
-        for (run_id, error) in stored_failures(&results).map_err(Failure::no_input)? {
+        let stored = stored_observations(&results).map_err(Failure::no_input)?;
+        for (run_id, error) in &stored.failures {
             output.error(&format!("run \"{run_id}\": {error}"));
         }
-        stored_observations(&results).map_err(Failure::no_input)?
+        stored.observations
     } else {
         let mut observations = Vec::new();
         each_run_of(input, output, |done| add_observation(&mut observations, done.observation))?;

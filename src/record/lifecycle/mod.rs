@@ -411,15 +411,14 @@ impl Procedure<'_> {
         if !has_exited {
             (self.say)("shutdown");
             let (mut is_hastened, mut has_failed) = (false, false);
-            let (mut was_interrupted, mut was_ctrl_c) = (self.was_interrupted, self.was_ctrl_c);
             let ended = service.end(self.plan.shutdown_wait, || {
                 match self.events.try_recv() {
                     // The first one asks for what is going on anyway.
                     Ok(Event::Interrupted { by_ctrl_c }) => {
-                        was_interrupted = true;
-                        is_hastened |= was_ctrl_c && by_ctrl_c;
-                        if by_ctrl_c && !was_ctrl_c {
-                            was_ctrl_c = true;
+                        self.was_interrupted = true;
+                        is_hastened |= self.was_ctrl_c && by_ctrl_c;
+                        if by_ctrl_c && !self.was_ctrl_c {
+                            self.was_ctrl_c = true;
                             (self.say)(CTRL_C_AGAIN);
                         }
                     }
@@ -428,7 +427,6 @@ impl Procedure<'_> {
                 }
                 is_hastened
             });
-            self.was_interrupted = was_interrupted;
             if has_failed {
                 // It cuts the wait for the release short. The receiver is this procedure's own.
                 let _ = self.sender.send(Event::RecordingFailed);

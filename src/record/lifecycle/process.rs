@@ -131,14 +131,10 @@ impl Group {
     }
 
     /// Asks the command to end, which then ends what it started; whatever is left of the group after `wait`,
-    /// or once `is_hastened` says so, is killed. Says whether nothing was.
+    /// or once `is_hastened` says so and goes on to, is killed. Says whether nothing was.
     pub(super) fn end(&mut self, wait: Duration, mut is_hastened: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + wait;
-        let mut was_hastened = false;
-        let mut may_wait = || {
-            was_hastened |= is_hastened();
-            !was_hastened && Instant::now() < deadline
-        };
+        let mut may_wait = || !is_hastened() && Instant::now() < deadline;
         if !self.is_reaped {
             // An error here means that it has ended by now.
             let _ = kill_process(self.leader, Signal::TERM);

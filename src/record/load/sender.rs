@@ -424,7 +424,8 @@ impl<'a> Stage<'a> {
         }
         if sent.uncounted > 0 {
             context.note(format!(
-                "load: {} answers to {name} requests came without a usage that could be read, so their tokens are unknown",
+                "load: {} answers to {name} requests came without a usage that could be read, so \
+                 their tokens are unknown",
                 sent.uncounted
             ));
         }
