@@ -61,7 +61,8 @@ impl ServerLog {
         let mut log = Self { zero_ns: i64::MAX, ..Self::default() };
         let mut last_stamp_ns = 0;
         for line in text.lines() {
-            if let Some(said) = line.strip_prefix("peer ") {
+            // Some messages have no end of line, so another may begin within a line.
+            if let Some((_, said)) = line.split_once("peer ") {
                 let (nanos, what) = said.split_once(' ').unwrap();
                 let t_ns = nanos.parse().unwrap();
                 if what == "starts" {
@@ -74,7 +75,6 @@ impl ServerLog {
                 // What was logged before the script said this has no later time.
                 log.zero_ns = log.zero_ns.min(t_ns - log.started_ns - last_stamp_ns);
             }
-            // Some messages have no end of line, so another may begin within a line.
             let at = line.rfind(" slot ").or_else(|| line.rfind(" srv ")).unwrap_or(0);
             log.batches += usize::from(line[at..].contains("decode: n_batch"));
             if let Some(stamp_ns) = stamp_ns(line, at) {
